@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedkme.config import toml_text, validate
+from fedkme.config import validate
 from fedkme.drafts.checking import Checked, FileFault, FileReport, frame_lines, guessed, report_lines
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.edits import Change, SchemaChange, edited, place_of, plain_schema
@@ -19,6 +19,8 @@ from fedkme.tables.conversion import PLAIN
 from fedkme.tables.data_file import DataFile
 from sim.api.drafts import SchemaDraft
 from sim.api.frames import NO_SCHEMA, Rows, SchemaLike
+
+_EDIT = "the smallest edit, made in .schema and .owners but for frames:"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +40,14 @@ class SchemaCheck:
             and the settings of each file; "" if nothing is to be done. It may have names and bounds of
             private rows.
         schema: the schema after the edit, which can be edited further.
+        owners: the rows as given, a file with its settings after the edit, for `fk.release` and
+            `fk.summarize`; not those of frames, nor of files with columns that are guessed.
     """
 
     reports: tuple[FileReport, ...]
     edit: str
     schema: SchemaDraft
+    owners: Mapping[str, Rows]
 
     @property
     def faults(self) -> tuple[FileFault, ...]:
@@ -56,7 +61,7 @@ class SchemaCheck:
 
     def __repr__(self) -> str:
         lines = [line for report in self.reports for line in report_lines(report) if "  hint  " not in line]
-        return "\n".join([*lines, *(["", "the smallest edit:", self.edit] if self.edit else [])])
+        return "\n".join([*lines, *(["", _EDIT, self.edit] if self.edit else [])])
 
     def _repr_html_(self) -> str:
         parts = [tag("p", next(report_lines(report))) for report in self.reports]
@@ -67,7 +72,7 @@ class SchemaCheck:
         if rows:
             parts.append(plain_table(("rows of", "column", "fault", "rows", "remedy"), rows))
         if self.edit:
-            parts += [tag("p", "the smallest edit:"), tag("pre", self.edit)]
+            parts += [tag("p", _EDIT), tag("pre", self.edit)]
         return joined(parts)
 
 
@@ -76,8 +81,8 @@ def check(
 ) -> SchemaCheck:
     """Find every fault of frames and files: `fk.check(schema, {"north": north, "south": south})`.
 
-    The findings are those of `fedkme schema check`. Nothing is changed: `.schema` of the result is the schema
-    after the edit, for `fk.release` and `fk.summarize`.
+    The findings are those of `fedkme schema check`. Nothing is changed: `.schema` and `.owners` of the result
+    are schema and files after the edit, for `fk.release` and `fk.summarize`.
 
     Examples:
         >>> from sim.api.drafts import draft_schema
@@ -94,7 +99,8 @@ def check(
         FedkmeError: the schema is wrong, or rows are neither frames nor files; by number in docs/errors.md.
     """
     draft = _draft_of(schema)
-    subjects = [_subject(name, each) for name, each in _named(rows).items()]
+    named = _named(rows)
+    subjects = [_subject(name, each) for name, each in named.items()]
     values = draft.values()
     checked = check_all(subjects, values, draft.schema(), asked=show_values, show_values=show_values)
     changes = [
@@ -102,7 +108,14 @@ def check(
         for each in checked.changes
     ]
     fixed = SchemaDraft(edited(draft.to_toml(), changes, "the schema"))
-    return SchemaCheck(tuple(checked.reports), "\n".join(_edit_lines(checked, subjects)), fixed)
+    edit = checked.fitted.edit
+    owners = {
+        name: _settings(subject, added) if added and not guesses and subject.frame is None else each
+        for (name, each), subject, added, guesses in zip(
+            named.items(), subjects, edit.files, edit.guesses, strict=True
+        )
+    }
+    return SchemaCheck(tuple(checked.reports), "\n".join(_edit_lines(checked, subjects)), fixed, owners)
 
 
 def _draft_of(schema: SchemaLike) -> SchemaDraft:
@@ -169,6 +182,10 @@ def _edit_lines(checked: Checked, subjects: Sequence[RowsToCheck]) -> list[str]:
         if settings and subject.frame is not None:
             lines += [f"{line}{doubt}" for line in frame_lines(subject.party, settings)]
         elif settings:
-            given = subject.file.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-            lines.append(f"{subject.party} = {toml_text({**given, **settings})}{doubt}")
+            lines.append(f"{subject.party} = {_settings(subject, settings)!r}{doubt}")
     return lines
+
+
+def _settings(subject: RowsToCheck, added: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a file after the edit, as a call takes them."""
+    return {**subject.file.model_dump(mode="json", by_alias=True, exclude_defaults=True), **added}

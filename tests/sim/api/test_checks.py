@@ -130,6 +130,33 @@ def test_all_faults_of_all_frames_are_found_with_the_edit_that_mends_them(draft:
     assert schema == checked.schema
 
 
+def test_the_edit_of_files_written_their_own_way_goes_straight_into_a_run(
+    draft: fk.SchemaDraft, tmp_path: Path
+) -> None:
+    # Found in a notebook: the edit of a file was TOML, and no value of the check went into `fk.release`.
+    people(60, 1).to_csv(tmp_path / "north.csv", index=False)
+    south = people(60, 2).rename(columns={"pressure": "Pressure"})
+    south.to_csv(tmp_path / "south.csv", sep=";", decimal=",", index=False)
+    files = {name: tmp_path / f"{name}.csv" for name in ("north", "south")}
+    checked = fk.check(draft, files)
+    assert not checked.left
+    assert {fault.file for fault in fk.check(checked.schema, files).faults} == {str(files["south"])}
+    assert fk.check(checked.schema, checked.owners).faults == ()
+    release = fk.release(checked.owners, schema=checked.schema, progress=False, out=tmp_path / "run")
+    assert len(release.rows) == 120
+    names: dict[str, Any] = {"schema": draft}
+    exec(checked.edit, names)
+    assert names["south"] == checked.owners["south"]
+    assert checked.owners["north"] == files["north"]
+
+
+def test_columns_that_are_guessed_are_left_to_the_caller(draft: fk.SchemaDraft, tmp_path: Path) -> None:
+    people(60, 1).rename(columns={"age": "Alter"}).to_csv(tmp_path / "north.csv", index=False)
+    checked = fk.check(draft, {"north": tmp_path / "north.csv"})
+    assert "# confirm: 'Alter' as age" in checked.edit
+    assert checked.owners == {"north": tmp_path / "north.csv"}
+
+
 def test_frames_and_files_have_the_same_findings(draft: fk.SchemaDraft, tmp_path: Path) -> None:
     north = people(60, 1)
     north.to_csv(tmp_path / "north.csv", index=False)

@@ -39,7 +39,7 @@ OF_OBJECTS = {
         *("released", "schema", "classifier", "verdict", "reading"),
     },
     fk.SchemaDraft: {"schema", "values", "of", "to_toml", "names", "columns", "ignore", "label"},
-    fk.SchemaCheck: {"reports", "faults", "left", "edit", "schema"},
+    fk.SchemaCheck: {"reports", "faults", "left", "edit", "schema", "owners"},
     fk.SweepTable: {"rows", "failures", "report", "folder", "keys"},
     fk.Consumer: {"summary", "release", "last"},
 }
