@@ -22,9 +22,9 @@ FORMS: Mapping[str, str] = {"weighted": "with weights", "repeats": "with repeats
 USES = ("columns", "pairs", "models", "questions")
 """Uses of a release: distributions of single columns and of two columns, models, answers."""
 MEANINGS: Mapping[str, str] = {
-    "good": "about as near to the consumer's rows as fresh rows of their kind would be",
-    "fair": "usable, but fresh rows of the consumer's kind would be nearer",
-    "poor": "far from the consumer's rows, to which fresh ones of their kind would be much nearer",
+    "good": "about as near to the consumer's rows as equally many fresh rows of their kind",
+    "fair": "usable, but equally many fresh rows of the consumer's kind would be nearer",
+    "poor": "far from the consumer's rows; equally many fresh rows of their kind would be much nearer",
 }
 """Grades of a summary, for a first reader; no number about D_v."""
 

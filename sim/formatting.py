@@ -105,10 +105,10 @@ def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
     by_what: dict[str, list[str]] = {}
     for change in facts.get("changes", ()):
         extremes = change["extremes"]
-        numbers = "" if not extremes else f", from {extremes[0]} to {extremes[1]}"
+        numbers = "" if not extremes else f": {extremes[0]} to {extremes[1]}"
         if extremes and extremes[0] == extremes[1]:
-            numbers = f", all {extremes[0]}"
-        cells = f"{change['cells']} cells of {change['column']} at {change['party']}{numbers}"
+            numbers = f": {extremes[0]}"
+        cells = f"{change['column']} at {change['party']} ({change['cells']}{numbers})"
         by_what.setdefault(change["what"], []).append(cells)
     for what, places in by_what.items():
         yield f"{what[0].upper()}{what[1:]}: {_listed(places, most)}."
@@ -123,7 +123,8 @@ def reading_totals(facts: Mapping[str, Any]) -> Iterable[str]:
     if cells:
         parts = ", ".join(f"{count} {what}" for what, count in cells.items())
         parts = parts if len(cells) > 1 else next(iter(cells))
-        yield f"{cells.total()} cells were changed while reading: {parts}. Which: --details."
+        were = "1 cell was" if cells.total() == 1 else f"{cells.total()} cells were"
+        yield f"{were} changed while reading: {parts}. Which: --details."
 
 
 def _listed(parts: Sequence[str], most: int) -> str:

@@ -88,14 +88,17 @@ def advice_on(grades: Mapping[str, str]) -> str:
     """Say what to do with a release of these grades."""
     usable = [use for use in USES if grades.get(use) in ("good", "fair")]
     rows = [use for use in usable if use != "questions"]
-    steps = [f"use the rows for {', '.join(rows)}"] if rows else []
+    steps = [f"use the rows for {_listed(rows)}"] if rows else []
     steps += ["ask with `fedkme ask`, which gives intervals"] if "questions" in usable else []
     if poor := [use for use in USES if grades.get(use) == "poor"]:
-        steps.append(f"for {', '.join(poor)} take a larger epsilon, more rows, or another method")
+        steps.append(f"for {_listed(poor)}, take a larger epsilon, more rows of owners or another method")
     if grades.get("models") == CANNOT_TELL:
         steps.append("before you rely on a model, score it on rows of your own")
-    text = "; ".join(steps)
-    return f"{text[:1].upper()}{text[1:]}."
+    return " ".join(f"{step[:1].upper()}{step[1:]}." for step in steps)
+
+
+def _listed(uses: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(uses[:-1]), uses[-1])))
 
 
 def _effective_share(answer: Answer) -> float:

@@ -19,7 +19,7 @@ from fedkme.drafts.edits import SchemaChange
 from fedkme.drafts.fitting import Fitted, fit, unchanged
 from fedkme.drafts.reading import RowsToCheck, mostly_other
 from fedkme.errors import DataError, FedkmeError
-from fedkme.tables.cells import texts
+from fedkme.tables.cells import cells_are, texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import Schema
 
@@ -218,7 +218,8 @@ def report_lines(report: FileReport) -> Iterator[str]:
     yield f"{report.file}: {rows}, " + (f"kinds of faults: {number}" if number else "no faults")
     yield from (f"  {fault}" for fault in report.faults)
     yield from (
-        f"  note      column '{column}': {count} cells are {what}" for column, what, count in report.swallowed
+        f"  note      column '{column}': {cells_are(count)} {what}"
+        for column, what, count in report.swallowed
     )
     yield from (f"  hint      {hint}" for hint in report.hints)
 

@@ -302,7 +302,7 @@ def _column(
             return out("names of persons?", most)
     named_or_long = sample.whole and (_ID.search(name) or sample.low >= _LONG)
     if distinct and filled >= _LEAST_ROWS and (not numeric or named_or_long):
-        return out("another in every row: a name of rows?")
+        return out("differs in every row: an identifier?")
     if numeric and not (sample.whole and _are_names(name, counts, sample)):
         point = Counter[float]()
         for text, count in counts.items():

@@ -391,3 +391,8 @@ def codes_beyond(values: FloatArray, bounds: tuple[float, float], *, day: bool =
     reach = 2.0 * (high - low)
     far = (values > high + reach) | ((values < 0) & (low >= 0)) | (values < low - reach)
     return np.isin(values, CODES) & far
+
+
+def cells_are(count: int) -> str:
+    """Begin of a sentence about so many cells."""
+    return "1 cell is" if count == 1 else f"{count} cells are"

@@ -35,6 +35,7 @@ from fedkme.privacy.events import CURATOR
 from fedkme.store import Store
 from fedkme.store.migrations import SQLITE, is_current
 from fedkme.store.reading import SqliteReader, read_store
+from fedkme.tables.cells import cells_are
 from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.data_file import Source, path_of
 from fedkme.tables.files import load_rows
@@ -106,7 +107,7 @@ def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Fin
     for (column, cells), count in rows.swallowed.items():
         strange = NOT_LISTED in cells
         remedy = "See whether they mean what the schema says; `fedkme schema check` names the lines."
-        line = f"column '{column}' of {what}: {count} cells are {cells}"
+        line = f"column '{column}' of {what}: {cells_are(count)} {cells}"
         yield Finding("warn" if strange else "ok", "data", line, remedy if strange else "")
 
 

@@ -12,14 +12,14 @@ import pytest
 from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import Answer, Target
-from fedkme.answers.card import usual_answers, usual_questions, verdict_on
+from fedkme.answers.card import advice_on, usual_answers, usual_questions, verdict_on
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.grammar import parse
 from fedkme.answers.quantities import parts_of
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
-from fedkme.verdict import lines_of
+from fedkme.verdict import CANNOT_TELL, lines_of
 from tests.fedkme.answers.people import people, schema
 
 
@@ -43,6 +43,15 @@ def answer(
     question: str = "mean(x)",
 ) -> Answer:
     return Answer(question, "", 0.5, low, 1.0, noise, sampling, unseen, target, "released counts", "number")
+
+
+def test_the_advice_is_sentences_that_are_read_once() -> None:
+    # A reader took "for pairs, questions take a larger epsilon" for what questions do.
+    grades = dict.fromkeys(("pairs", "questions"), "poor") | {"columns": "fair", "models": CANNOT_TELL}
+    assert advice_on(grades) == (
+        "Use the rows for columns. For pairs and questions, take a larger epsilon, more rows of owners or "
+        "another method. Before you rely on a model, score it on rows of your own."
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +82,7 @@ def test_columns_and_pairs_are_graded_by_their_answers_and_models_by_none() -> N
     assert str(verdict).startswith(
         "Good for columns (as precise as from 99 % of the rows) and questions (answers"
     )
-    assert "before you rely on a model, score it on rows of your own" in verdict.advice
+    assert "Before you rely on a model, score it on rows of your own" in verdict.advice
     pair = verdict_on([answer(0.1, question="mean(x) where y = 'a'")])
     assert pair is not None
     assert (pair.grades["columns"], pair.grades["pairs"]) == ("cannot tell", "good")

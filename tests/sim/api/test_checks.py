@@ -37,7 +37,7 @@ def test_a_draft_is_a_table_that_can_be_read(draft: fk.SchemaDraft) -> None:
     assert re.match(r"age +numeric +\d+ to \d+", lines[0])
     assert "FROM DATA" in lines[0]
     assert re.match(r"ill +label +no, yes", lines[3])
-    assert any(line.startswith("not used: id (another in every row") for line in lines)
+    assert any(line.startswith("not used: id (differs in every row") for line in lines)
     assert repr(draft["smoker"]).startswith("smoker: category: no, yes")
     draft["smoker"].categories = ["<b>no</b>", "yes"]
     page = draft._repr_html_()

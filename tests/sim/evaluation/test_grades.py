@@ -53,7 +53,7 @@ def test_a_dependence_of_three_columns_that_is_lost_makes_models_poor() -> None:
     assert lost["grades"] == kept["grades"] | {"models": "poor"}
     assert lost["grade"] == "fair"
     assert lost["reasons"]["models"].startswith("AUC 0.5")
-    assert "for models take" in lost["advice"]
+    assert "For models, take" in lost["advice"]
 
 
 def test_far_columns_and_their_pairs_are_named() -> None:
