@@ -64,7 +64,7 @@ FAMILIES = ("summary", "cells", "sums")
 LARGE = {
     "curator/releases": 14,
     "fedkme": 16,
-    "fedkme/answers": 14,
+    "fedkme/answers": 15,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
     "lab/bench": 17,

@@ -12,6 +12,7 @@ import typer
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.card import rows_of
 from fedkme.answers.grammar import CALLS
+from fedkme.errors import QuestionError
 from fedkme.verbs import AsJson, Verbs, console, print_json
 
 app = Verbs()
@@ -21,7 +22,13 @@ Folder = Annotated[
     Path,
     typer.Argument(metavar="RELEASE", help="A release's folder: a simulation's, or a consumer's output."),
 ]
-Questions = Annotated[list[str], typer.Argument(metavar="QUESTIONS", help="Questions, with ; between them.")]
+Questions = Annotated[
+    list[str] | None, typer.Argument(metavar="QUESTIONS", help="Questions, with ; between them.")
+]
+Other = Annotated[
+    Path | None,
+    typer.Option("--distance-to", metavar="RELEASE", help="Another release: tell how far apart both are."),
+]
 About = Annotated[
     Target | None,
     typer.Option(
@@ -36,16 +43,28 @@ About = Annotated[
     "fedkme ask runs/marginals-adult-1 'mean(age) by sex; corr(age, hours-per-week)'",
     "fedkme ask release \"share(income = '>50K' and age > 60); histogram(age, 10)\" --json",
     "fedkme ask release \"median(age) where sex in ('Female')\" --target rows",
+    "fedkme ask runs/2025 --distance-to runs/2026",
     json="a list: question, group, estimate, low, high, noise, sampling, unseen, target, method, unit",
 )
-def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJson = False) -> None:
+def ask(
+    folder: Folder,
+    questions: Questions = None,
+    about: About = None,
+    other: Other = None,
+    as_json: AsJson = False,
+) -> None:
     """Answer questions from a release, with 95 % intervals. This costs no privacy and contacts no owner.
 
     A question that fails is named at the end, with its error code; all other questions are answered.
     """
     from fedkme.answers.folder import AskedFolder
 
-    answers, failures = AskedFolder(folder).ask(questions, about)
+    if not questions and other is None:
+        raise QuestionError("there is no question", "Give one, such as 'count()', or --distance-to RELEASE.")
+    asked = AskedFolder(folder)
+    apart = [] if other is None else [asked.distance(AskedFolder(other))]
+    answers, failures = asked.ask(questions, about) if questions else (list[Answer](), {})
+    answers = apart + answers
     if answers or not failures:
         print_json([asdict(answer) for answer in answers]) if as_json else _print_table(answers)
     named = [type(error)(f"{text}: {error.cause}", error.remedy) for text, error in failures.items()]

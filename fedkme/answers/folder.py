@@ -14,13 +14,14 @@ import numpy as np
 
 from fedkme.answers.answer import Answer, Target, ask
 from fedkme.answers.counts import CountEvidence
+from fedkme.answers.distance import Comparable, distance_of
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.grammar import separate
 from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.sums import SumEvidence
 from fedkme.errors import DataError, FedkmeError, QuestionError, on_disk
 from fedkme.ops.derivation import Derivation
-from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
+from fedkme.releases.counts import PROTOCOL, StoredCounts, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes
 from fedkme.tables.files import read_arrays
 from fedkme.tables.table import table_from_arrays
@@ -34,9 +35,17 @@ def evidence_of(data: bytes, source: str = "the release") -> Evidence:
     Raises:
         DataError: the bytes are not a release of a known method.
     """
+    return _evidence(_stored(data, source))
+
+
+def _stored(data: bytes, source: str) -> Comparable:
     if protocol_of(data, source) == PROTOCOL:
-        return CountEvidence(counts_from_bytes(data, source))
-    return SumEvidence(from_bytes(data, source))
+        return counts_from_bytes(data, source)
+    return from_bytes(data, source)
+
+
+def _evidence(release: Comparable) -> Evidence:
+    return CountEvidence(release) if isinstance(release, StoredCounts) else SumEvidence(release)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +55,8 @@ class AskedFolder:
     folder: Path
 
     @cached_property
-    def evidence(self) -> Evidence:
-        """Evidence from the release of the folder.
+    def stored(self) -> Comparable:
+        """The release of the folder.
 
         Raises:
             DataError: the folder has no release, or one of an unknown method.
@@ -56,7 +65,25 @@ class AskedFolder:
         remedy = "Give the folder of a release, a simulation's or a consumer's 'output'."
         with on_disk(f"{path} cannot be read", remedy, DataError):
             data = path.read_bytes()
-        return evidence_of(data, str(path))
+        return _stored(data, str(path))
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Evidence from the release of the folder.
+
+        Raises:
+            DataError: the folder has no release, or one of an unknown method.
+        """
+        return _evidence(self.stored)
+
+    def distance(self, other: AskedFolder) -> Answer:
+        """Squared MMD to another release, see `fedkme.answers.distance`.
+
+        Raises:
+            DataError: a folder has no release, or the releases do not compare.
+        """
+        rows = (self._synthetic_rows, other._synthetic_rows)
+        return distance_of(self.stored, other.stored, str(other.folder), rows)
 
     def ask(
         self, questions: str | Sequence[str], target: Target | None = None
