@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-all test-fast matrix chaos chaos-sim audit lab lint format protos reference bench site dist clean
+.PHONY: venv demo test test-all test-fast matrix chaos chaos-sim audit lab lint format protos reference bench referee site dist clean
 
 venv: $(VENV)/.ready
 
@@ -88,6 +88,12 @@ reference: venv
 
 bench: venv
 	$(BIN)/fedkme bench
+
+# Made rows beside rivals', by tests that others wrote; what we lose stands first, and exit status 1 says that a row was
+# lost that was won. Environments of others are made once. MORE=--quick: within ten minutes of two cores.
+referee: venv
+	$(BIN)/fedkme referee prepare
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/fedkme referee $(MORE)
 
 # With what the worked examples show: they run first, which takes two minutes.
 site: venv

@@ -38,6 +38,7 @@ INSTRUMENTS: Mapping[str, tuple[str, str]] = {
     "audit attack": ("fedkme-audit", "Attack the mechanisms, to bound what they disclose from below."),
     "audit replay": ("fedkme-audit", "Replay runs with another row, to prove that ledgers are complete."),
     "bench": ("fedkme-lab", "measure speed and memory; compare summaries with their rivals"),
+    "referee": ("fedkme-lab", "score made rows by tests that others wrote, beside rivals' rows"),
     "sim chaos": ("fedkme-audit", "Play schedules of faults in simulated worlds."),
     "sim reproduce": ("fedkme-lab", "Compute a figure or table of the papers."),
     "sim schedule": ("fedkme-audit", "Play one schedule of faults again, with its story."),

@@ -48,7 +48,8 @@ _VERBS = {
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
 }
 _LONG = {
-    *("release", "bench", "data", "plan", "doctor", "dossier", "sim run", "sim sweep", "sim reproduce"),
+    *("release", "bench", "data", "plan", "doctor", "dossier", "referee", "sim run"),
+    *("sim sweep", "sim reproduce", "referee prepare", "referee add"),
     *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
 }
 """Verbs that take longer than a person waits without a sign."""
@@ -65,6 +66,7 @@ _HELP = (
     "usage: fedkme VERB ...\n\n"
     + "".join(f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items())
     + "  bench     measure speed and memory (in a clone of the repository)\n"
+    + "  referee   score made rows by tests of others (in a clone of the repository)\n"
     + ("\n`fedkme VERB --help` says more, `fedkme completion bash` (zsh, fish) lets the tab key complete.\n")
 )
 

@@ -1,0 +1,152 @@
+"""Entrants: ours, a control and rivals; each a file that an interpreter of its own runs on a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fedkme
+from lab.referee.environments import environments, version_of
+
+OURS, CONTROL = "ours", "independent"
+HERE = Path(__file__).parent / "entrants"
+_PRODUCT = ("consumer", "curator", "fedkme", "owner", "sim")
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """Maker of rows.
+
+    Attributes:
+        name: in figures.csv.
+        file: in entrants/, or anywhere.
+        environment: name in environments.toml, whose interpreter runs the file; empty: ours.
+        options: for the file.
+        trusts: kinds of trust that it offers.
+        promise: relation, delta and trust, as its authors state them.
+    """
+
+    name: str
+    file: Path
+    environment: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    trusts: tuple[str, ...] = ("trusted",)
+    promise: str = ""
+
+    def version(self, interpreters: Mapping[str, Path]) -> str:
+        """Version of what makes the rows: of the package, or a digest of our sources; and of the file."""
+        own = hashlib.sha256(self.file.read_bytes() + json.dumps(dict(self.options)).encode()).hexdigest()[:6]
+        if not self.environment:
+            return f"{fedkme.__version__}+{_sources() if self.name.startswith(OURS) else ''}{own}"
+        if self.environment not in environments():
+            return own  # of a user's own file and interpreter
+        package = environments()[self.environment].package
+        return f"{version_of(interpreters[self.environment], package)}+{own}"
+
+
+@cache
+def _sources() -> str:
+    """Digest of the product's modules: a change of the code is another version of ours."""
+    root = Path(fedkme.__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(path for package in _PRODUCT for path in (root / package).rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:8]
+
+
+_REPLACE = "replace-one, (epsilon, delta)"
+ENTRANTS: Mapping[str, Entrant] = {
+    each.name: each
+    for each in (
+        Entrant(OURS, HERE / "ours.py", trusts=("trusted", "secure"), promise=f"{_REPLACE}, pooled owners"),
+        Entrant(
+            "ours aim", HERE / "ours.py", options={"mechanism": "aim"}, promise=f"{_REPLACE}, trusted curator"
+        ),
+        Entrant(
+            CONTROL, HERE / "independent.py", promise=f"{_REPLACE}, trusted curator; floating-point noise"
+        ),
+        *(
+            Entrant(
+                f"dpmm {name}",
+                HERE / "dpmm_rows.py",
+                "dpmm",
+                {"mechanism": name},
+                promise="add-or-remove-one, (epsilon, delta), one table in one place",
+            )
+            for name in ("MST", "AIM")
+        ),
+        *(
+            Entrant(
+                f"OpenDP {name}",
+                HERE / "opendp_rows.py",
+                "opendp",
+                {"mechanism": name},
+                promise="replace-one asked for (`changes`), (epsilon, delta), one table in one place",
+            )
+            for name in ("MST", "AIM")
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCost:
+    """Cost of a process.
+
+    Attributes:
+        seconds: of CPU, children included.
+        megabytes: peak of its memory, or of a child's.
+        failure: what went wrong; empty where nothing did.
+    """
+
+    seconds: float
+    megabytes: float
+    failure: str = ""
+
+
+def run_file(python: Path, file: Path, folder: Path, limit: float) -> ProcessCost:
+    """Run a file on a folder, one thread each; what it prints goes to the folder's log.txt."""
+    threads = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"), "1"
+    )
+    begun = time.monotonic()
+    with (folder / "log.txt").open("wb") as log:
+        process = subprocess.Popen(
+            [str(python), "-P", str(file), str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=os.environ | threads,
+            start_new_session=True,
+        )
+        usage = None
+        try:
+            while usage is None:
+                pid, status, taken = os.wait4(process.pid, os.WNOHANG)
+                if pid:
+                    usage = taken
+                    process.returncode = os.waitstatus_to_exitcode(status)
+                elif time.monotonic() - begun > limit:
+                    os.killpg(process.pid, 9)
+                    _, _, usage = os.wait4(process.pid, 0)
+                    process.returncode = -9
+                else:
+                    time.sleep(0.02)
+        except BaseException:
+            os.killpg(process.pid, 9)
+            raise
+    lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    failure = ""
+    if time.monotonic() - begun > limit and process.returncode:
+        failure = f"did not end in {limit:g} s"
+    elif process.returncode:
+        failure = f"exit {process.returncode}: {(lines or ['it said nothing'])[-1][:160]}"
+    return ProcessCost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, failure)

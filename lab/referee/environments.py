@@ -1,0 +1,107 @@
+"""Environments of other people's tools: made once of pins from PyPI, used offline afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fedkme.errors import ConfigError, DataError
+
+HOME = Path("build/referee")
+"""Folder of the environments, one a folder."""
+_DONE = "pins.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Interpreter of one tool.
+
+    Attributes:
+        name: of the folder.
+        package: whose version is the tool's.
+        requires: pins, as pip takes them.
+    """
+
+    name: str
+    package: str
+    requires: tuple[str, ...]
+
+
+@cache
+def environments() -> Mapping[str, Environment]:
+    """Environments of environments.toml by name."""
+    text = (Path(__file__).parent / "environments.toml").read_text(encoding="utf-8")
+    return {
+        name: Environment(name, entry["package"], tuple(entry["requires"]))
+        for name, entry in tomllib.loads(text).items()
+    }
+
+
+def prepare(name: str, home: Path = HOME) -> Path:
+    """Make an environment unless it is there with these very pins; return its interpreter.
+
+    Raises:
+        ConfigError: there is no environment of the name.
+        DataError: pip failed; its last lines are in the cause.
+    """
+    if name not in environments():
+        raise ConfigError(f"there is no environment '{name[:40]}'", f"Choose of {', '.join(environments())}.")
+    environment, folder = environments()[name], home / name
+    pins = "\n".join(environment.requires) + "\n"
+    python = folder / "bin" / "python"
+    if _is_made(folder, pins):
+        return python
+    for command in (
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
+        [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            *environment.requires,
+        ],
+    ):
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            said = " / ".join(ended.stderr.strip().splitlines()[-3:])
+            cause = f"the environment {name} could not be made: {said[:400]}"
+            raise DataError(cause, f"Make one yourself and give it as --python {name}=PATH.")
+    (folder / _DONE).write_text(pins, encoding="utf-8")
+    return python
+
+
+def _is_made(folder: Path, pins: str) -> bool:
+    done = folder / _DONE
+    return done.is_file() and done.read_text(encoding="utf-8") == pins
+
+
+def interpreters(given: Mapping[str, Path], home: Path = HOME) -> dict[str, Path]:
+    """Interpreters by environment: those given, and those that were made before; "" is our own."""
+    found = {
+        name: home / name / "bin" / "python"
+        for name, environment in environments().items()
+        if _is_made(home / name, "\n".join(environment.requires) + "\n")
+    }
+    return {"": Path(sys.executable)} | found | dict(given)
+
+
+@cache
+def version_of(python: Path, package: str) -> str:
+    """Version of a package in an environment.
+
+    Raises:
+        DataError: the interpreter does not have the package.
+    """
+    program = f"import importlib.metadata; print(importlib.metadata.version({package!r}))"
+    try:
+        ended = subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise DataError(f"{python} has no {package}", "Install it there, or leave out --python.") from None
+    return ended.stdout.strip()

@@ -1,0 +1,246 @@
+"""Standing: ours beside rivals and published figures; what we lose first; what was won and is lost."""
+
+from __future__ import annotations
+
+import csv
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedkme.errors import DataError
+from lab.referee.entrants import CONTROL, OURS
+from lab.referee.figures import MADE, Figure, RunKey
+from lab.referee.scores import KINDS, FigureKind
+
+WON = Path(__file__).parent / "won.csv"
+"""Rows that were won when somebody last wrote the file with `--keep`."""
+_WON_HEAD = ("table", "epsilon", "trust", "figure")
+LOST, ALONE, WINS = "lost", "alone", "won"
+_ORDER = (LOST, ALONE, WINS)
+
+Place = tuple[str, float, str, str]
+"""Row of the table: table, epsilon, trust, figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFigure:
+    """Figure that others printed."""
+
+    table: str
+    epsilon: float
+    figure: str
+    value: float
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowStanding:
+    """Row of the table.
+
+    Attributes:
+        place: table, epsilon, trust and figure.
+        verdict: lost, alone or won.
+        ours: mean over seeds; NaN where we failed.
+        seeds: number of ours.
+        rival: best rival's name and mean; None without one.
+        published: best figure of others.
+        control: mean of independent columns; NaN where it was not run.
+        seconds: CPU seconds of ours and of the rival.
+        memory: MB of ours and of the rival.
+    """
+
+    place: Place
+    verdict: str
+    ours: float
+    seeds: int
+    rival: tuple[str, float] | None
+    published: PublishedFigure | None
+    control: float
+    seconds: tuple[float, float]
+    memory: tuple[float, float]
+
+    @property
+    def kind(self) -> FigureKind:
+        """Kind of the figure."""
+        return KINDS[self.place[3]]
+
+
+def published_figures() -> list[PublishedFigure]:
+    """Figures of published.toml."""
+    text = (Path(__file__).parent / "published.toml").read_text(encoding="utf-8")
+    return [PublishedFigure(**entry) for entry in tomllib.loads(text)["figures"]]
+
+
+class _Means:
+    """Means over seeds, of the newest version of each entrant and score."""
+
+    def __init__(self, figures: Iterable[Figure]) -> None:
+        newest: dict[tuple[str, str, float, str], str] = {}
+        scored: dict[str, str] = {}
+        for figure in figures:
+            newest[_entry(figure.run)] = figure.run.version
+            scored[figure.name] = figure.scored
+        self._values: dict[tuple[tuple[str, str, float, str], str], dict[int, float]] = {}
+        for figure in figures:
+            run = figure.run
+            if run.version == newest[_entry(run)] and figure.scored == scored[figure.name]:
+                self._values.setdefault((_entry(run), figure.name), {})[run.seed] = figure.value
+        self.entries = tuple(newest)
+
+    def of(self, table: str, entrant: str, epsilon: float, trust: str, figure: str) -> float | None:
+        """Mean of a figure, NaN if a seed has none; None where it was not measured."""
+        values = self._values.get(((table, entrant, epsilon, trust), figure))
+        return None if values is None else float(np.mean(list(values.values())))
+
+    def seeds(self, table: str, entrant: str, epsilon: float, trust: str, figure: str) -> int:
+        return len(self._values.get(((table, entrant, epsilon, trust), figure), {}))
+
+
+def _entry(run: RunKey) -> tuple[str, str, float, str]:
+    return run.table, run.entrant, run.epsilon, run.trust
+
+
+def standings(figures: Sequence[Figure], published: Sequence[PublishedFigure]) -> list[RowStanding]:
+    """Compare our default with rivals, figure by figure; lost rows first."""
+    means, found = _Means(figures), list[RowStanding]()
+    for table, entrant, epsilon, trust in means.entries:
+        if entrant != OURS:
+            continue
+        for name in KINDS:
+            place = (table, epsilon, trust, name)
+            ours = means.of(table, OURS, epsilon, trust, name)
+            failed = math.isnan(means.of(table, OURS, epsilon, trust, MADE) or 0.0)
+            if ours is None and not failed:
+                continue
+            quoted = [x for x in published if (x.table, x.epsilon, x.figure) == (table, epsilon, name)]
+            if (row := _standing(means, place, math.nan if ours is None else ours, quoted)) is not None:
+                found.append(row)
+    return sorted(found, key=lambda row: (_ORDER.index(row.verdict), row.place))
+
+
+def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFigure]) -> RowStanding | None:
+    table, epsilon, trust, name = place
+    kind = KINDS[name]
+    rivals = {
+        entrant: value
+        for of, entrant, at, kept in means.entries
+        if (of, at) == (table, epsilon) and not entrant.startswith(OURS) and entrant != CONTROL
+        if (value := means.of(table, entrant, epsilon, kept, name)) is not None and not math.isnan(value)
+    }
+    best = max(rivals, key=lambda rival: kind.better * rivals[rival], default=None)
+    others = max(quoted, key=lambda figure: kind.better * figure.value, default=None)
+    theirs = [*([rivals[best]] if best else []), *([others.value] if others else [])]
+    if math.isnan(ours) and not theirs:
+        return None
+    verdict = ALONE if not theirs else LOST if any(kind.behind(ours, x) for x in theirs) else WINS
+    control = means.of(table, CONTROL, epsilon, "trusted", name)
+
+    def costs(figure: str) -> tuple[float, float]:
+        rival = None if best is None else means.of(table, best, epsilon, "trusted", figure)
+        mine = means.of(table, OURS, epsilon, trust, figure)
+        return (math.nan if mine is None else mine), (math.nan if rival is None else rival)
+
+    return RowStanding(
+        place,
+        verdict,
+        ours,
+        means.seeds(table, OURS, epsilon, trust, name),
+        None if best is None else (best, rivals[best]),
+        others,
+        math.nan if control is None else control,
+        costs("CPU seconds"),
+        costs("memory MB"),
+    )
+
+
+def read_won(path: Path | None = None) -> list[Place]:
+    """Read the rows that were won, by default of `WON`.
+
+    Raises:
+        DataError: the file has another form.
+    """
+    path = WON if path is None else path
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.reader(file))
+    try:
+        if tuple(lines[0]) != _WON_HEAD:
+            raise ValueError(lines[0])
+        return [(table, float(epsilon), trust, figure) for table, epsilon, trust, figure in lines[1:]]
+    except (IndexError, ValueError):
+        raise DataError(f"{path} is no list of rows that were won", "Take it from the repository.") from None
+
+
+def write_won(rows: Sequence[RowStanding], path: Path | None = None) -> None:
+    """Write the file anew, by default `WON`: rows won now, and those before that were not measured now."""
+    path = WON if path is None else path
+    measured = {row.place for row in rows}
+    won = {place for place in read_won(path) if place not in measured}
+    won |= {row.place for row in rows if row.verdict == WINS}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_WON_HEAD)
+        writer.writerows(
+            [table, f"{epsilon:g}", trust, figure] for table, epsilon, trust, figure in sorted(won)
+        )
+
+
+def lost_again(rows: Sequence[RowStanding], won: Iterable[Place]) -> list[RowStanding]:
+    """Rows that were won before, and are lost now."""
+    before = set(won)
+    return [row for row in rows if row.verdict == LOST and row.place in before]
+
+
+_HEADS = ("", "table, epsilon, trust", "figure", "test by", "published", "best rival, run here", "ours")
+_MORE = ("control", "CPU s, ours / rival", "MB, ours / rival")
+
+
+def as_markdown(rows: Sequence[RowStanding]) -> str:
+    """Table for people, in Markdown."""
+    lines = [_line((*_HEADS, *_MORE)), _line(["---"] * (len(_HEADS) + len(_MORE)))]
+    for row in rows:
+        table, epsilon, trust, name = row.place
+        arrow = "larger" if row.kind.better > 0 else "smaller"
+        lines.append(
+            _line(
+                (
+                    f"**{row.verdict}**" if row.verdict == LOST else row.verdict,
+                    f"{table}, {epsilon:g}, {trust}",
+                    f"{name} ({arrow})",
+                    row.kind.by,
+                    f"{_shown(row.published.value)} {row.published.who}" if row.published else "-",
+                    f"{_shown(row.rival[1])} {row.rival[0]}" if row.rival else "-",
+                    _shown(row.ours) + (f" ({row.seeds} seeds)" if row.seeds > 1 else ""),
+                    _shown(row.control),
+                    " / ".join(map(_shown, row.seconds)),
+                    " / ".join(map(_shown, row.memory)),
+                )
+            )
+        )
+    return "\n".join(lines) + "\n"
+
+
+def failures(figures: Iterable[Figure]) -> list[str]:
+    """Lines of what could not be made or scored, with reasons."""
+    reasons: Mapping[str, None] = {
+        f"{x.run.table}, {x.run.entrant} ({x.run.trust}), epsilon {x.run.epsilon:g}, seed {x.run.seed}, "
+        f"{x.name}: {x.note}": None
+        for x in figures
+        if x.note
+    }
+    return list(reasons)
+
+
+def _shown(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,214 @@
+"""Planted entrants: a worse one is found, a row that was won and is lost ends with 1, nothing runs twice."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from lab.referee import entrants, standing, tables
+from lab.referee.cli import app
+from lab.referee.entrants import ENTRANTS, Entrant
+from lab.referee.environments import environments
+from lab.referee.figures import FILE, MADE, read_figures
+from lab.referee.scores import KINDS, SCORES
+
+GOOD = """
+import pathlib, shutil, sys
+folder = pathlib.Path(sys.argv[1])
+shutil.copyfile(folder / "train.csv", folder / "made.csv")
+with (folder.parent / "runs.txt").open("a") as runs:
+    runs.write(folder.name + "\\n")
+"""
+"""Entrant that copies the training rows, and counts its runs."""
+BAD = (
+    GOOD
+    + """
+rows = (folder / "made.csv").read_text().splitlines()
+flipped = [row[:-1] + "10"[int(row[-1])] for row in rows[1:]]
+(folder / "made.csv").write_text("\\n".join([rows[0], *flipped]) + "\\n")
+"""
+)
+"""Entrant whose labels are all wrong."""
+HANGS = "import time; time.sleep(600)"
+BREAKS = "raise SystemExit('no such luck')"
+
+
+class Bench:
+    """Referee's command line on a small table, with planted entrants and a won.csv of its own."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.patch = monkeypatch
+        monkeypatch.setattr(tables, "tables", lambda: {"xor-2": tables.xor_table(2, 400)})
+        monkeypatch.setattr(standing, "WON", folder / "won.csv")
+        monkeypatch.setattr(standing, "published_figures", list)
+        monkeypatch.chdir(folder)  # environments of others are in build/, which is not here
+
+    def enter(self, **files: str) -> None:
+        """Make these the entrants: names and their files' text."""
+        known = {}
+        for name, text in files.items():
+            (file := self.folder / f"{name}.py").write_text(text, encoding="utf-8")
+            known[name] = Entrant(name, file)
+        self.patch.setattr(entrants, "ENTRANTS", known)
+
+    def run(self, line: str = "--seeds 0 --epsilon 1") -> tuple[int, str]:
+        """Run a command line; return its exit status and all that it printed."""
+        result = CliRunner().invoke(
+            app, [*shlex.split(line), *(["--out", "out"] if "--out" not in line else [])]
+        )
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.output
+
+    def runs(self) -> list[str]:
+        """Names of the folders that an entrant ran on."""
+        return (self.folder / "out" / "made" / "runs.txt").read_text(encoding="utf-8").split()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+def test_an_entrant_that_is_worse_is_found_and_what_we_lose_stands_first(bench: Bench) -> None:
+    bench.enter(ours=BAD, rival=GOOD)
+    code, said = bench.run()
+    assert code == 0  # nothing was won before
+    rows = [line.split(" | ") for line in said.splitlines() if line.startswith("|")][2:]
+    lost = [row[2] for row in rows if "lost" in row[0]]
+    assert "label right, forest (larger)" in lost
+    assert [("lost" in row[0]) for row in rows] == sorted((("lost" in row[0]) for row in rows), reverse=True)
+
+    bench.enter(ours=GOOD, rival=BAD)
+    _, said = bench.run("--seeds 0 --epsilon 1 --out other")
+    assert all("CPU" in line or "memory" in line for line in said.splitlines() if "**lost**" in line)
+
+
+def test_a_row_that_was_won_and_is_lost_ends_with_1(bench: Bench) -> None:
+    bench.enter(ours=GOOD, rival=BAD)
+    code, _ = bench.run("--seeds 0 --epsilon 1 --keep")
+    assert code == 0
+    won = standing.read_won()
+    assert ("xor-2", 1.0, "trusted", "three-way error") in won
+
+    bench.enter(ours=BAD, rival=GOOD)
+    code, said = bench.run()
+    assert code == 1
+    assert "was won before, and is lost: three-way error on xor-2, epsilon 1, trusted" in said
+    assert standing.read_won() == won  # only --keep writes it
+
+    assert bench.run("--seeds 0 --epsilon 1 --keep")[0] == 0
+    assert ("xor-2", 1.0, "trusted", "three-way error") not in standing.read_won()
+
+
+def test_given_again_nothing_runs_twice(bench: Bench) -> None:
+    bench.enter(ours=GOOD, rival=GOOD)
+    bench.run()
+    first = (bench.folder / "out" / FILE).read_bytes()
+    assert len(bench.runs()) == 2
+    bench.run()
+    assert len(bench.runs()) == 2
+    assert (bench.folder / "out" / FILE).read_bytes() == first
+
+    bench.run("--seeds 0,1 --epsilon 1")  # what the file lacks
+    assert len(bench.runs()) == len(set(bench.runs())) == 4
+
+
+def test_a_run_that_was_cut_short_goes_on_at_the_score_that_it_lacks(bench: Bench) -> None:
+    bench.enter(ours=GOOD)
+    bench.run()
+    path = bench.folder / "out" / FILE
+    whole = path.read_text(encoding="utf-8").splitlines()
+    lacking = [line for line in whole if "label right" not in line]
+    assert len(lacking) == len(whole) - 1
+    path.write_text("\n".join(lacking) + "\n", encoding="utf-8")
+    bench.run()
+    assert sorted(path.read_text(encoding="utf-8").splitlines()) == sorted(whole)
+    assert len(bench.runs()) == 1
+
+
+def test_another_version_of_an_entrant_runs_again(bench: Bench) -> None:
+    bench.enter(ours=GOOD)
+    bench.run()
+    bench.enter(ours=BAD)
+    bench.run()
+    assert len(bench.runs()) == 2
+
+
+@pytest.mark.parametrize(("text", "reason"), [(HANGS, "did not end in"), (BREAKS, "no such luck")])
+def test_an_entrant_that_fails_is_a_line_with_its_reason(bench: Bench, text: str, reason: str) -> None:
+    bench.enter(ours=GOOD, rival=text)
+    code, said = bench.run("--seeds 0 --epsilon 1 --limit 2" if text == HANGS else "--seeds 0 --epsilon 1")
+    assert code == 0
+    assert reason in said
+    failed = [figure for figure in read_figures(bench.folder / "out") if figure.note]
+    assert [(figure.run.entrant, figure.name) for figure in failed] == [("rival", MADE)]
+
+
+def test_a_failure_of_ours_is_lost(bench: Bench) -> None:
+    bench.enter(ours=BREAKS, rival=GOOD)
+    _, said = bench.run()
+    assert "**lost** | xor-2, 1, trusted | three-way error" in said
+
+
+def test_rows_made_elsewhere_are_scored_and_stand_in_the_table(bench: Bench) -> None:
+    bench.enter(ours=BAD)
+    bench.run()
+    assert bench.run("rows xor-2 --out given")[0] == 0
+    code, said = bench.run("add mine --csv given/train.csv --table xor-2")
+    assert code == 0
+    assert "three-way error: 0" in said
+    assert "0 mine" in said  # the best rival
+    before = (bench.folder / "out" / FILE).read_bytes()
+    bench.run("add mine --csv given/train.csv --table xor-2")
+    assert (bench.folder / "out" / FILE).read_bytes() == before
+
+
+def test_tables_without_their_file_are_left_out_with_a_word(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = tables.RefereeTable(tables.xor_table(2).schema, tables.xor_table(2, 400).split, "absent.parquet")
+    monkeypatch.setattr(tables, "tables", lambda: {"there": tables.xor_table(2, 400), "gone": absent})
+    bench.enter(ours=GOOD)
+    _, said = bench.run()
+    assert "gone is left out: absent.parquet is not in the folder of the data" in said
+
+
+def test_every_figure_and_environment_is_known() -> None:
+    assert {name for score in SCORES for name in score.names} | {"CPU seconds", "memory MB"} == set(KINDS)
+    needed = {entrant.environment for entrant in ENTRANTS.values()} | {score.environment for score in SCORES}
+    assert needed - {""} == set(environments())
+    assert all("==" in pin for each in environments().values() for pin in each.requires)
+    assert {(x.table in tables.tables()) and (x.figure in KINDS) for x in standing.published_figures()} == {
+        True
+    }
+
+
+@pytest.mark.parametrize("name", ["adult", "acs"])
+def test_no_real_row_is_impossible(name: str) -> None:
+    table = tables.tables()[name]
+    if not table.is_here():
+        pytest.skip(f"{table.file} is not there: set FEDKME_DATA to the folder of the data sets")
+    frame = tables.columns_of_table(table.split(0).train, table.schema)
+    assert {what: int(rule(frame).sum()) for what, rule in table.rules.items()} == dict.fromkeys(
+        table.rules, 0
+    )
+
+
+def test_examples_of_the_help_can_be_parsed() -> None:
+    command: Any = typer.main.get_command(app)
+    for verb, each in command.commands.items():
+        for line in (line for line in (each.epilog or "").splitlines() if line.startswith("fedkme referee")):
+            each.make_context(verb, shlex.split(line)[3:])
+
+
+def test_won_rows_have_figures_that_there_are() -> None:
+    with (Path(standing.__file__).parent / "won.csv").open(encoding="utf-8") as file:
+        assert all(row["figure"] in KINDS for row in csv.DictReader(file))
