@@ -6,16 +6,18 @@ This module imports neither typer nor a role: `main` handles ctrl-C while those 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
+import functools
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from typing_extensions import Buffer, override
 
-from fedkme.errors import FedkmeError, InterruptedRunError, StoreError, missing_extra
+from fedkme.errors import CommandLineError, FedkmeError, InterruptedRunError, StoreError, missing_extra
 
 if TYPE_CHECKING:
     import typer
@@ -28,8 +30,44 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
 
     An expected failure prints one line, and its code is the exit status.
     """
+    import typer.main
+
+    command: Any = typer.main.get_command(app)
+    command.make_context, command.invoke = _refusing(command.make_context), _refusing(command.invoke)
     with standard_streams(), explained():
-        app(args=list(arguments), prog_name=name)
+        command(args=list(arguments), prog_name=name)
+
+
+def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a wrong command line an expected failure, of one line that says what to type."""
+    import typer
+
+    wrong: Any = typer.BadParameter.__base__  # UsageError of click, or of typer's copy of it
+
+    @functools.wraps(call)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        try:
+            return call(*arguments, **named)
+        except wrong as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                raise
+            cause, mark, hint = error.format_message().partition(" Did you mean")
+            given, known = getattr(error, "option_name", None), getattr(error, "possibilities", None) or ()
+            cause = getattr(error, "message", "") if given and known else cause
+            options = [name for each in error.ctx.command.params for name in each.opts] if error.ctx else []
+            remedy = f"Did you mean{hint}" if mark else f"{_help_of(error.ctx)} lists what there is."
+            if given and (close := difflib.get_close_matches(given, options, n=1, cutoff=0.7)):
+                remedy = f"Did you mean {close[0]}?"
+            elif given and "--set" in options:
+                remedy = f"Keys of a scenario go by `--set KEY=VALUE`; {remedy}"
+            cause = f"{cause[:1].lower()}{cause[1:]}".rstrip(".").replace("Value error, ", "")
+            raise CommandLineError(cause, remedy) from None
+
+    return checked
+
+
+def _help_of(context: Any) -> str:
+    return "`--help` of the verb" if context is None else f"`{context.command_path} --help`"
 
 
 @contextlib.contextmanager

@@ -207,7 +207,10 @@ def _begins(path: str, word: str) -> bool:
 
 @contextlib.contextmanager
 def in_words_of(assignments: Sequence[str], placed: Callable[[str], str]) -> Iterator[None]:
-    """Call keys in errors as assignments called them: `p`, where `placed` made `summary.p` of it."""
+    """Call keys in errors as assignments called them: `p`, where `placed` made `summary.p` of it.
+
+    An error about a key that was assigned does not name the file, which may not have it.
+    """
     names = {placed(each).partition("=")[0].strip(): each.partition("=")[0].strip() for each in assignments}
 
     def written(match: re.Match[str]) -> str:
@@ -221,6 +224,8 @@ def in_words_of(assignments: Sequence[str], placed: Callable[[str], str]) -> Ite
         yield
     except ConfigError as error:
         cause = re.sub(r"'([\w.-]+)'", written, error.cause)
+        if (key := re.match(r"[\w.-]+: '([\w.-]+)' is ", cause)) and key[1] in names.values():
+            cause = cause.partition(": ")[2]
         raise ConfigError(cause, error.remedy) from None
 
 
@@ -268,7 +273,7 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
     for assignment in assignments:
         path, separator, text = assignment.partition("=")
         if not separator or not path.strip():
-            raise ConfigError(f"--set {assignment}: there is no '='", "Write --set key=value.")
+            raise ConfigError(f"--set '{assignment}' has no '='", "Write --set KEY=VALUE.")
         table = result
         *parents, last = path.strip().split(".")
         for part in parents:

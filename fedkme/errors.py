@@ -28,7 +28,7 @@ class FedkmeError(Exception):
         10 configuration
 
     Attributes:
-        code: process exit status and entry in docs/errors.md, 10 to 130.
+        code: process exit status and entry in docs/errors.md, 2 to 130.
         title: two or three words that name the class of failure.
         cause: one sentence, without a final stop and without private values.
         remedy: one sentence that says what to do.
@@ -44,6 +44,13 @@ class FedkmeError(Exception):
 
     def __str__(self) -> str:
         return f"error {self.code} ({self.title}): {self.cause}. {self.remedy}"
+
+
+class CommandLineError(FedkmeError):
+    """A verb or an option does not exist, or lacks its value."""
+
+    code = 2
+    title = "command line"
 
 
 class ConfigError(FedkmeError):

@@ -110,10 +110,11 @@ def _main(ours: Sequence[signal.Signals]) -> None:
     elif verb not in _VERBS and (verb.startswith("-") or not _is_registered(verb)):
         import difflib
 
+        from fedkme.errors import CommandLineError
+
         close = difflib.get_close_matches(verb, _VERBS, n=1)
-        hint = f"Did you mean '{close[0]}'?\n" if close else _HELP
-        sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
-        raise SystemExit(2)
+        hint = f"Did you mean '{close[0]}'?" if close else "`fedkme --help` lists them."
+        raise CommandLineError(f"there is no verb '{verb}'", hint)
     else:
         with _begun(sys.argv[1:]):
             gc.disable()  # collections find nothing, and take a fifth of the time of imports

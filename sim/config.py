@@ -184,8 +184,8 @@ def simulation_of(values: dict[str, Any], assignments: Sequence[str], source: st
     Raises:
         ConfigError: a key or value is wrong.
     """
-    changed = override(values, [_placed(assignment) for assignment in assignments])
     with in_words_of(assignments, _placed):
+        changed = override(values, [_placed(assignment) for assignment in assignments])
         return validate(SimulationSettings, changed, source)
 
 

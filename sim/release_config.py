@@ -65,8 +65,8 @@ def release_of(values: dict[str, Any], assignments: Sequence[str], source: str) 
     Raises:
         ConfigError: a key or value is wrong.
     """
-    changed = override(values, [_placed(assignment) for assignment in assignments])
     with in_words_of(assignments, _placed):
+        changed = override(values, [_placed(assignment) for assignment in assignments])
         return validate(ReleaseSimulation, changed, source)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -176,7 +176,7 @@ def named(columns: Mapping[str, Cells], schema: Schema, file: DataFile, party: s
 
 
 def check_names(
-    present: Iterable[str], needed: Iterable[str], allowed: Iterable[str], what: str, party: str
+    present: Collection[str], needed: Collection[str], allowed: Iterable[str], what: str, party: str
 ) -> None:
     """Refuse a file that lacks a column, or has one that the schema does not describe.
 
@@ -186,9 +186,12 @@ def check_names(
     missing = sorted(set(needed) - set(present))
     if missing:
         cause = f"{party}: the file has no {what} {some(missing, MOST_MISSING)}"
-        raise DataError(
-            cause, f"Add what is missing, or say with 'from' what the file calls the {what} of the schema."
-        )
+        remedy = f"Say with 'from' what the file calls it, add it, or take the schema of this file's {what}s."
+        if len(present) == 1 < len(needed):
+            remedy = (
+                "It has one column: say with 'sep' what stands between cells; `fedkme schema check` finds it."
+            )
+        raise DataError(cause, remedy)
     extra = sorted(set(present) - set(needed) - set(allowed))
     if extra:
         cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"

@@ -90,6 +90,10 @@ def find_scenario(name_or_path: str) -> Path:
     path = Path(name_or_path)
     if path.is_file():
         return path
+    if path.is_dir():
+        inside = path / "scenario.toml"
+        remedy = f"Give {inside}." if inside.is_file() else "Give the file of a scenario."
+        raise ConfigError(f"{path} is a folder", remedy)
     close = difflib.get_close_matches(path.stem, files, n=1)
     hint = f"Did you mean '{close[0]}'? " if close else ""
     cause = f"'{name_or_path}' is neither a shipped scenario nor a file"

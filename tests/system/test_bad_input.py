@@ -13,6 +13,7 @@ import pytest
 
 import sim.engines.processes
 from fedkme.errors import (
+    CommandLineError,
     ConfigError,
     ConnectionFailedError,
     DataError,
@@ -135,8 +136,8 @@ def test_a_wrong_scenario(tmp_path: Path, refused: Refused, before: str, after: 
 @pytest.mark.parametrize(
     ("assignment", "words"),
     [
-        ("p", "there is no '='"),
-        ("=3", "there is no '='"),
+        ("p", "has no '='"),
+        ("=3", "has no '='"),
         ("quorun=3", "'quorun' is not a key. Did you mean 'summary.quorum'?"),
         ("pp=3", "'pp' is not a key. Did you mean 'summary.p'?"),
         ("gama=3", "'gama' is not a key. Did you mean 'summary.kernel.gamma'?"),
@@ -178,7 +179,63 @@ def test_an_unknown_verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 2
-    assert capsys.readouterr().err == "fedkme: there is no verb 'sin'. Did you mean 'sim'?\n"
+    assert capsys.readouterr().err == (
+        "error 2 (command line): there is no verb 'sin'. Did you mean 'sim'?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "remedy"),
+    [
+        ("sim rnu digits", "no such command 'rnu'", "Did you mean 'run'?"),
+        ("sim zzz", "no such command 'zzz'", "`fedkme sim --help` lists what there is."),
+        ("release marginal digits", "no such command 'marginal'", "Did you mean 'marginals'?"),
+        (
+            "sim run digits --epsilon 1",
+            "no such option: --epsilon",
+            "Keys of a scenario go by `--set KEY=VALUE`;",
+        ),
+        ("sim run digits --sed 1", "no such option: --sed", "Did you mean --seed?"),
+        ("sim run", "missing argument 'SCENARIO'", "`fedkme sim run --help` lists"),
+        ("sim run digits --seed", "option '--seed' requires an argument", "`--help` of the verb lists"),
+        (
+            "sim run digits --baselines x",
+            "invalid value for '--baselines': 'x' is not one of 'quick', 'none'",
+            "`fedkme sim run --help` lists",
+        ),
+        ("report", "missing argument 'directory'", "`fedkme report --help` lists"),
+    ],
+)
+def test_a_wrong_command_line_says_what_to_type(
+    refused: Refused, words: str, cause: str, remedy: str
+) -> None:
+    line = refused(CommandLineError, *words.split(), lines=None)
+    assert f": {cause}. {remedy}" in line.replace("{", "").replace("}", "")
+
+
+def test_values_of_the_command_line_are_named_as_typed_and_not_after_the_file(
+    tmp_path: Path, refused: Refused
+) -> None:
+    scenario = write_own_files(tmp_path, {"north": 20, "south": 20})
+    for words, cause in (
+        (("--set", "p"), "--set 'p' has no '='"),
+        (("--set", "privacy.epsilon=0"), "'privacy.epsilon' is wrong: it should be greater than 0"),
+    ):
+        assert f"): {cause}. " in refused(ConfigError, "sim", "run", scenario, *words)
+    line = refused(ConfigError, "release", "marginals", scenario, "--epsilon", "0")
+    assert "): 'epsilon' is wrong: it should be greater than 0. " in line
+
+
+def test_a_scenario_s_folder_is_taken_for_the_scenario_in_it(tmp_path: Path, refused: Refused) -> None:
+    scenario = write_own_files(tmp_path / "study", {"north": 20})
+    line = refused(ConfigError, "sim", "run", scenario.parent)
+    assert line.endswith(f"is a folder. Give {scenario}.")
+
+
+def test_a_file_with_another_separator_says_so(tmp_path: Path, refused: Refused) -> None:
+    scenario = write_own_files(tmp_path, {"north": 20}, north=f"{HEADER}\n40,yes,no\n".replace(",", ";"))
+    line = refused(DataError, "sim", "run", scenario)
+    assert "It has one column: say with 'sep' what stands between cells" in line
 
 
 @pytest.mark.parametrize("engine", ["processes", "inprocess"])
