@@ -76,10 +76,10 @@ class ReleasePlan:
     @property
     def line(self) -> str:
         """The plan for a person."""
-        errors = ", ".join(
+        errors = "; ".join(
             f"{name} {self.errors[name]:.2g} {_UNITS[name]}" for name in ("marginals", "moments", "balog2")
         )
-        return f"plan: {self.method}; {self.why} (expected error from noise alone: {errors})"
+        return f"plan: {self.method}; {self.why} (noise alone, each by its own measure: {errors})"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -66,7 +66,7 @@ def ask(
     answers, failures = asked.ask(questions, about) if questions else (list[Answer](), {})
     answers = apart + answers
     if answers or not failures:
-        print_json([asdict(answer) for answer in answers]) if as_json else _print_table(answers)
+        print_json([asdict(answer) for answer in answers]) if as_json else print_table(answers)
     named = [type(error)(f"{text}: {error.cause}", error.remedy) for text, error in failures.items()]
     if len(named) == 1 and not answers:
         raise next(iter(failures.values()))
@@ -79,7 +79,8 @@ def ask(
 ask.__doc__ = f"{ask.__doc__}\n\nCalls: {', '.join(CALLS)}; each with where CONDITION and by COLUMN."
 
 
-def _print_table(answers: Sequence[Answer]) -> None:
+def print_table(answers: Sequence[Answer]) -> None:
+    """Print answers for a person, and how many of them noise hides."""
     from rich.table import Table
 
     several = len({answer.target for answer in answers}) > 1
@@ -97,6 +98,13 @@ def _print_table(answers: Sequence[Answer]) -> None:
     screen.print(table)
     for method in dict.fromkeys(answer.method for answer in answers):
         screen.print(method, soft_wrap=True)
+    hidden = sum(answer.noise >= answer.high - answer.low > 0 for answer in answers)
+    if hidden:
+        screen.print(
+            f"{hidden} of {len(answers)} answers say nothing, noise hides them: ask of larger groups, "
+            "or of a release with a larger epsilon",
+            soft_wrap=True,
+        )
     if answers and not several:
         screen.print(f"intervals are about the {answers[0].target}; --target changes that")
     screen.print("noise, sampling: standard deviations; unseen: a bound; the interval includes all three")

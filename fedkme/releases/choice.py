@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fedkme.features.binning import Binning
-from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.schema import Category, Numeric, Schema
 
 AUTO = "auto"
 LONG_BLOCK = 64
@@ -26,7 +26,9 @@ MOST_CELLS = 1 << 21
 
 def method_for(schema: Schema, task: Task = "rows") -> tuple[str, str]:
     """Choose a method; return its name, and the reason in words."""
-    columns = f"{schema.width} column{'' if schema.width == 1 else 's'}"
+    gaps = sum(isinstance(column, Category) and column.gaps_of is not None for column in schema.columns)
+    own = schema.width - gaps
+    columns = f"{own} column{'' if own == 1 else 's'}" + (f", with gaps {schema.width}" if gaps else "")
     if task == "kernel":
         return "balog2", "questions about any function of a row need the embedding of a kernel"
     if any(isinstance(column, Numeric) and column.count >= LONG_BLOCK for column in schema.columns):

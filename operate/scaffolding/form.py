@@ -97,12 +97,15 @@ class SimulationForm:
         rows = [
             (
                 name,
-                _box("checkbox", "owner", name, fields, f"{name}: an owner's"),
+                _box("checkbox", "owner", name, fields, f"{name}: rows of an owner"),
                 _box("radio", "sample", name, fields, f"{name}: the sample"),
             )
             for name in offered
         ]
-        kinds = (("release", "synthetic rows of all owners'"), ("summary", "owners' rows like the sample"))
+        kinds = (
+            ("release", "made-up rows like all owners' rows"),
+            ("summary", "owners' rows like the sample"),
+        )
         chosen = _one(fields, "kind") or "release"
         options = (
             tag("option", words, value=kind, selected="selected" if kind == chosen else "")
@@ -111,8 +114,8 @@ class SimulationForm:
         return tag(
             "form",
             table(
-                "Each owner's rows are a file. The sample is public, or yours.",
-                ("file", "an owner's", "sample"),
+                "Tick the file of each owner, and the sample: public rows, or your own.",
+                ("file", "owner", "sample"),
                 rows,
             ),
             tag("p", tag("label", "I want ", tag("select", *options, name="kind"))),
@@ -139,7 +142,9 @@ class SimulationForm:
             "form",
             *kept,
             tag("input", type="hidden", name="made", value=made.name),
-            note("All owners agree on this schema in public. What is FROM DATA was read in the sample."),
+            note(
+                "Owners agree on this schema in public. FROM DATA was read in the sample: replace if private."
+            ),
             area,
             tag("pre", said),
             tag("p", tag("label", again, " A rehearsal: baselines are compared; the noise protects nobody.")),

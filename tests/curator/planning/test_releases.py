@@ -35,6 +35,7 @@ MIXED = schema_of(
     *(Numeric(name=f"n{i}", bounds=(0, 1)) for i in range(48)),
 )
 NAMES = schema_of(*(Category(name=f"k{i}", categories=tuple(map(str, range(60)))) for i in range(40)))
+GAPS = schema_of(Numeric(name="n", bounds=(0, 1), nullable=True), Category(name="k", categories=("a", "b")))
 SIGNAL = schema_of(Numeric(name="s", bounds=(-5, 5), count=64))
 
 
@@ -42,13 +43,14 @@ SIGNAL = schema_of(Numeric(name="s", bounds=(-5, 5), count=64))
     ("schema", "method", "why"),
     [
         (TABLE, "marginals", "11 columns"),
+        (GAPS, "marginals", "2 columns, with gaps 3: "),  # a reader had 7 columns, and read of 12
         (WIDE, "moments", "too many"),
         (CODES, "marginals", "40 columns"),
         (MIXED, "marginals", "57 columns"),  # a telecom's table, on which moments' columns were .13 off
         (NAMES, "moments", "too many"),
         (SIGNAL, "moments", "image or a signal"),
     ],
-    ids=["table", "wide", "codes", "mixed", "names", "signal"],
+    ids=["table", "gaps", "wide", "codes", "mixed", "names", "signal"],
 )
 def test_the_schema_decides(schema: Schema, method: str, why: str) -> None:
     plan = plan_release(ReleaseFacts(schema, 10_000, 1.0, 1e-5))

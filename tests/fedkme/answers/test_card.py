@@ -13,6 +13,7 @@ from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.card import advice_on, usual_answers, usual_questions, verdict_on
+from fedkme.answers.cli import print_table
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.grammar import parse
 from fedkme.answers.quantities import parts_of
@@ -89,6 +90,15 @@ def test_columns_and_pairs_are_graded_by_their_answers_and_models_by_none() -> N
     unlabelled = verdict_on(sharp, labelled=False)
     assert unlabelled is not None
     assert unlabelled.reasons["models"] == "no column is a label"
+
+
+@pytest.mark.parametrize(("noise", "said"), [(0.9, False), (1.0, True), (math.nan, False)])
+def test_answers_that_noise_hides_are_counted_for_a_reader(
+    noise: float, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A mean of 0.1, where the interval was all that is possible, was read as an answer.
+    print_table([answer(noise), answer(0.1)])
+    assert ("1 of 2 answers say nothing, noise hides them" in capsys.readouterr().out) == said
 
 
 def test_a_missing_interval_lowers_the_grade_and_answers_about_rows_do_not_count() -> None:
