@@ -52,7 +52,7 @@ def referee_command(
         list[str] | None,
         typer.Option(help="NAME=FILE: a rival's file, with --python NAME=PATH.", metavar="NAME=FILE"),
     ] = None,
-    limit: Annotated[float | None, typer.Option(help="Seconds for an entrant; 900, quick 150.")] = None,
+    limit: Annotated[float | None, typer.Option(help="CPU seconds for an entrant; 900, quick 300.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Write lab/referee/won.csv anew.")] = False,
     out: Out = OUT,
     as_json: AsJson = False,
@@ -74,7 +74,7 @@ def referee_command(
         _numbers(epsilon, "--epsilon") or ((1.0,) if quick else (0.3, 1.0, 3.0)),
         _seeds(seeds) or ((0,) if quick else (0, 1, 2)),
         interpreters(_pairs(python or (), "--python")),
-        limit or (150.0 if quick else 900.0),
+        limit or (300.0 if quick else 900.0),
     )
     _judge(plan, out, keep, as_json)
 

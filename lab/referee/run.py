@@ -36,7 +36,7 @@ class RefereePlan:
         epsilons: of the releases.
         seeds: of everything random.
         interpreters: by environment.
-        limit: seconds that an entrant may take, on the clock.
+        limit: CPU seconds that an entrant may take, and four times that on the clock.
         scores: to compute.
     """
 
@@ -100,23 +100,24 @@ def _missing(
 ) -> Iterator[list[Figure]]:
     """Figures of one run that the file lacks: first those of the making, then score by score."""
     folder = out / "made" / key.folder
-    if (key, MADE, "") not in done:
+    limited = f"limit {plan.limit:g}"  # another limit is another try
+    if (key, MADE, "") not in done and (key, MADE, limited) not in done:
         say(f"{key.table}, {entrant.name} ({key.trust}), epsilon {key.epsilon:g}, seed {key.seed}")
         write_task(folder, draw.table, draw.split, key, entrant)
         cost = run_file(plan.interpreters[entrant.environment], entrant.file, folder, plan.limit)
-        yield _made(key, cost, folder)
+        yield _made(key, cost, folder, limited)
     if not (folder / "made.csv").is_file():
         return
     yield from score_rows(plan, key, draw.table, lambda: draw.split, folder, done)
 
 
-def _made(key: RunKey, cost: ProcessCost, folder: Path) -> list[Figure]:
+def _made(key: RunKey, cost: ProcessCost, folder: Path, limited: str) -> list[Figure]:
     failure = cost.failure
     if not failure and not (folder / "made.csv").is_file():
         failure = "it wrote no made.csv"
     if failure:
         (folder / "made.csv").unlink(missing_ok=True)
-        return [Figure(key, MADE, "", math.nan, failure)]
+        return [Figure(key, MADE, limited if cost.late else "", math.nan, failure)]
     shutil.rmtree(folder / "run", ignore_errors=True)  # of a release of ours: the rows are enough
     with (folder / "made.csv").open("rb") as file:
         count = sum(1 for _ in file) - 1

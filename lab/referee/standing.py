@@ -22,6 +22,8 @@ _WON_HEAD = ("table", "epsilon", "trust", "figure")
 LOST, ALONE, WINS = "lost", "alone", "won"
 _ORDER = (LOST, ALONE, WINS)
 
+_Entry = tuple[str, str, float, str]
+"""Table, entrant, epsilon, trust."""
 Place = tuple[str, float, str, str]
 """Row of the table: table, epsilon, trust, figure."""
 
@@ -75,32 +77,42 @@ def published_figures() -> list[PublishedFigure]:
     return [PublishedFigure(**entry) for entry in tomllib.loads(text)["figures"]]
 
 
+def newest(figures: Iterable[Figure]) -> list[Figure]:
+    """Figures of the newest version of each entrant and score, which is the last in the file."""
+    figures = list(figures)
+    versions: dict[_Entry, str] = {}
+    scored: dict[tuple[_Entry, int, str], str] = {}
+    for figure in figures:
+        versions[_entry(figure.run)] = figure.run.version
+        scored[_entry(figure.run), figure.run.seed, figure.name] = figure.scored
+    return [
+        figure
+        for figure in figures
+        if figure.run.version == versions[_entry(figure.run)]
+        and figure.scored == scored[_entry(figure.run), figure.run.seed, figure.name]
+    ]
+
+
 class _Means:
-    """Means over seeds, of the newest version of each entrant and score."""
+    """Means over seeds."""
 
     def __init__(self, figures: Iterable[Figure]) -> None:
-        newest: dict[tuple[str, str, float, str], str] = {}
-        scored: dict[str, str] = {}
-        for figure in figures:
-            newest[_entry(figure.run)] = figure.run.version
-            scored[figure.name] = figure.scored
-        self._values: dict[tuple[tuple[str, str, float, str], str], dict[int, float]] = {}
-        for figure in figures:
-            run = figure.run
-            if run.version == newest[_entry(run)] and figure.scored == scored[figure.name]:
-                self._values.setdefault((_entry(run), figure.name), {})[run.seed] = figure.value
-        self.entries = tuple(newest)
+        self._values: dict[tuple[_Entry, str], dict[int, float]] = {}
+        for figure in newest(figures):
+            self._values.setdefault((_entry(figure.run), figure.name), {})[figure.run.seed] = figure.value
+        self.entries = tuple(dict.fromkeys(entry for entry, _ in self._values))
 
     def of(self, table: str, entrant: str, epsilon: float, trust: str, figure: str) -> float | None:
         """Mean of a figure, NaN if a seed has none; None where it was not measured."""
         values = self._values.get(((table, entrant, epsilon, trust), figure))
         return None if values is None else float(np.mean(list(values.values())))
 
-    def seeds(self, table: str, entrant: str, epsilon: float, trust: str, figure: str) -> int:
-        return len(self._values.get(((table, entrant, epsilon, trust), figure), {}))
+    def seeds(self, table: str, epsilon: float, trust: str, figure: str) -> int:
+        """Number of seeds of a figure of ours."""
+        return len(self._values.get(((table, OURS, epsilon, trust), figure), {}))
 
 
-def _entry(run: RunKey) -> tuple[str, str, float, str]:
+def _entry(run: RunKey) -> _Entry:
     return run.table, run.entrant, run.epsilon, run.trust
 
 
@@ -148,7 +160,7 @@ def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFi
         place,
         verdict,
         ours,
-        means.seeds(table, OURS, epsilon, trust, name),
+        means.seeds(table, epsilon, trust, name),
         None if best is None else (best, rivals[best]),
         others,
         math.nan if control is None else control,
@@ -230,7 +242,7 @@ def failures(figures: Iterable[Figure]) -> list[str]:
     reasons: Mapping[str, None] = {
         f"{x.run.table}, {x.run.entrant} ({x.run.trust}), epsilon {x.run.epsilon:g}, seed {x.run.seed}, "
         f"{x.name}: {x.note}": None
-        for x in figures
+        for x in newest(figures)
         if x.note
     }
     return list(reasons)

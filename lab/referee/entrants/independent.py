@@ -23,7 +23,8 @@ deviation = math.sqrt(len(task["columns"]) / rho)  # a replaced row moves each h
 made = {}
 for column in task["columns"]:
     values, names = train[column["name"]], column.get("categories")
-    edges = np.arange(1) if names else np.linspace(*column["bounds"], BINS + 1)
+    low, high = (0, 1) if names else column["bounds"]
+    edges = np.linspace(low, high, BINS + 1)
     cells = pd.Categorical(values, categories=names).codes if names else np.searchsorted(edges[1:-1], values)
     counts = np.bincount(cells, minlength=len(names) if names else BINS) + 0.0
     counts = np.maximum(counts + noise.normal(0.0, deviation, len(counts)), 1e-9)

@@ -21,7 +21,7 @@ types = {column["name"]: pl.String if "categories" in column else pl.Float64 for
 dp.enable_features("contrib")
 keys = {each["name"]: each["categories"] for each in task["columns"] if "categories" in each}
 cuts = {
-    each["name"]: np.linspace(*each["bounds"], BINS + 1)[1:-1].tolist()
+    each["name"]: np.linspace(each["bounds"][0], each["bounds"][1], BINS + 1)[1:-1].tolist()
     for each in task["columns"]
     if "bounds" in each
 }

@@ -36,6 +36,7 @@ flipped = [row[:-1] + "10"[int(row[-1])] for row in rows[1:]]
 )
 """Entrant whose labels are all wrong."""
 HANGS = "import time; time.sleep(600)"
+SPINS = "while True: pass"
 BREAKS = "raise SystemExit('no such luck')"
 
 
@@ -142,14 +143,23 @@ def test_another_version_of_an_entrant_runs_again(bench: Bench) -> None:
     assert len(bench.runs()) == 2
 
 
-@pytest.mark.parametrize(("text", "reason"), [(HANGS, "did not end in"), (BREAKS, "no such luck")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [(HANGS, "did not end in"), (SPINS, "did not end in"), (BREAKS, "no such luck")]
+)
 def test_an_entrant_that_fails_is_a_line_with_its_reason(bench: Bench, text: str, reason: str) -> None:
     bench.enter(ours=GOOD, rival=text)
-    code, said = bench.run("--seeds 0 --epsilon 1 --limit 2" if text == HANGS else "--seeds 0 --epsilon 1")
+    code, said = bench.run("--seeds 0 --epsilon 1 --limit 3" if text != BREAKS else "--seeds 0 --epsilon 1")
     assert code == 0
     assert reason in said
     failed = [figure for figure in read_figures(bench.folder / "out") if figure.note]
     assert [(figure.run.entrant, figure.name) for figure in failed] == [("rival", MADE)]
+
+
+def test_another_limit_is_another_try(bench: Bench) -> None:
+    bench.enter(ours=GOOD, rival=GOOD + SPINS)
+    for limit in ("3", "3", "4"):
+        bench.run(f"--seeds 0 --epsilon 1 --limit {limit}")
+    assert len(bench.runs()) == 3  # ours once, the rival at each limit
 
 
 def test_a_failure_of_ours_is_lost(bench: Bench) -> None:
