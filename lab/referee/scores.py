@@ -29,7 +29,7 @@ class FigureKind:
     """Figure of a score.
 
     Attributes:
-        by: who wrote the test.
+        by: who wrote the test, or its name.
         better: 1 where larger is better, -1 where smaller is.
         slack: difference that is none.
         relative: share of the other's figure that is no difference either.
@@ -47,23 +47,23 @@ class FigureKind:
         return self.better * (theirs - ours) > max(self.slack, self.relative * abs(theirs))
 
 
-_TV = FigureKind("total variation, as in AIM's paper", -1, 0.0005, 0.03)
+_TV = FigureKind("TV", -1, 0.0005, 0.03)
 KINDS: Mapping[str, FigureKind] = {
     "two-way error": _TV,
     "three-way error": _TV,
-    "rank correlation error": FigureKind("Spearman's rho, here", -1, 0.003, 0.05),
-    "AUC logistic": FigureKind("scikit-learn, real test rows", 1, 0.003),
-    "AUC boosted": FigureKind("scikit-learn, real test rows", 1, 0.003),
-    "label right, forest": FigureKind("Tab-PE's task, scikit-learn", 1, 0.005),
-    "impossible records": FigureKind("rules of lab/referee", -1, 0.0005, 0.03),
-    "K-marginal": FigureKind("SDNist (NIST)", 1, 1.0),
-    "inconsistent, age": FigureKind("SDNist (NIST)", -1, 0.0005, 0.03),
-    "inconsistent, housing": FigureKind("SDNist (NIST)", -1, 0.0005, 0.03),
-    "SDMetrics quality": FigureKind("SDMetrics (DataCebo)", 1, 0.002),
-    "SDMetrics pair trends": FigureKind("SDMetrics (DataCebo)", 1, 0.003),
-    "singling out risk": FigureKind("anonymeter (Statice)", -1, 0.02),
-    "linkability risk": FigureKind("anonymeter (Statice)", -1, 0.02),
-    "inference risk": FigureKind("anonymeter (Statice)", -1, 0.1),
+    "rank correlation error": FigureKind("Spearman", -1, 0.003, 0.05),
+    "AUC logistic": FigureKind("scikit-learn", 1, 0.003),
+    "AUC boosted": FigureKind("scikit-learn", 1, 0.003),
+    "label right, forest": FigureKind("Tab-PE", 1, 0.005),
+    "impossible records": FigureKind("rules here", -1, 0.0005, 0.03),
+    "K-marginal": FigureKind("SDNist", 1, 1.0),
+    "inconsistent, age": FigureKind("SDNist", -1, 0.0005, 0.03),
+    "inconsistent, housing": FigureKind("SDNist", -1, 0.0005, 0.03),
+    "SDMetrics quality": FigureKind("SDMetrics", 1, 0.002),
+    "SDMetrics pair trends": FigureKind("SDMetrics", 1, 0.003),
+    "singling out risk": FigureKind("anonymeter", -1, 0.02),
+    "linkability risk": FigureKind("anonymeter", -1, 0.02),
+    "inference risk": FigureKind("anonymeter", -1, 0.1),
     "CPU seconds": FigureKind("wait4", -1, 1.0, 0.25),
     "memory MB": FigureKind("wait4", -1, 10.0, 0.1),
 }

@@ -208,32 +208,27 @@ def lost_again(rows: Sequence[RowStanding], won: Iterable[Place]) -> list[RowSta
     return [row for row in rows if row.verdict == LOST and row.place in before]
 
 
-_HEADS = ("", "table, epsilon, trust", "figure", "test by", "published", "best rival, run here", "ours")
-_MORE = ("control", "CPU s, ours / rival", "MB, ours / rival")
+_HEADS = ("", "table", "figure", "test by", "published", "best rival run", "ours", "control", "CPU s", "MB")
 
 
 def as_markdown(rows: Sequence[RowStanding]) -> str:
-    """Table for people, in Markdown."""
-    lines = [_line((*_HEADS, *_MORE)), _line(["---"] * (len(_HEADS) + len(_MORE)))]
+    """Table for people, in Markdown: + where larger is better; CPU and memory of ours / of the rival."""
+    lines = [_line(_HEADS), _line(["---"] * len(_HEADS))]
     for row in rows:
         table, epsilon, trust, name = row.place
-        arrow = "larger" if row.kind.better > 0 else "smaller"
-        lines.append(
-            _line(
-                (
-                    f"**{row.verdict}**" if row.verdict == LOST else row.verdict,
-                    f"{table}, {epsilon:g}, {trust}",
-                    f"{name} ({arrow})",
-                    row.kind.by,
-                    f"{_shown(row.published.value)} {row.published.who}" if row.published else "-",
-                    f"{_shown(row.rival[1])} {row.rival[0]}" if row.rival else "-",
-                    _shown(row.ours) + (f" ({row.seeds} seeds)" if row.seeds > 1 else ""),
-                    _shown(row.control),
-                    " / ".join(map(_shown, row.seconds)),
-                    " / ".join(map(_shown, row.memory)),
-                )
-            )
+        cells = (
+            f"**{row.verdict}**" if row.verdict == LOST else row.verdict,
+            f"{table} {epsilon:g} {trust}",
+            f"{name} {'+' if row.kind.better > 0 else '-'}",
+            row.kind.by,
+            f"{_shown(row.published.value)} {row.published.who}" if row.published else "",
+            f"{_shown(row.rival[1])} {row.rival[0]}" if row.rival else "",
+            _shown(row.ours) + (f" ({row.seeds} seeds)" if row.seeds > 1 else ""),
+            _shown(row.control),
+            "/".join(map(_shown, row.seconds)),
+            "/".join(map(_shown, row.memory)),
         )
+        lines.append(_line(cells))
     return "\n".join(lines) + "\n"
 
 
@@ -251,7 +246,7 @@ def failures(figures: Iterable[Figure]) -> list[str]:
 def _shown(value: float) -> str:
     if math.isnan(value):
         return "-"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _line(cells: Iterable[str]) -> str:
