@@ -24,7 +24,7 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, table_from_arrays
 from fedkme.verdict import QualityVerdict
 from sim.api.frames import Rows, frame_of, table_of
-from sim.api.views import frame_of_statements, framed
+from sim.api.views import frame_of_statements, framed, verdict_of
 from sim.formatting import reading_lines
 from sim.report.write import read_object
 
@@ -157,8 +157,7 @@ class ReleaseResult:
     @property
     def verdict(self) -> QualityVerdict | None:
         """Grades of columns, pairs, models and questions, and what to do next; None if no data were made."""
-        values = self.metrics.get("verdict")
-        return None if values is None else QualityVerdict(**values)
+        return verdict_of(self.metrics)
 
     @property
     def reading(self) -> list[str]:

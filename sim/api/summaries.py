@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table, table_from_arrays
 from fedkme.verdict import QualityVerdict
 from sim.api.frames import frame_of
-from sim.api.views import frame_of_statements, framed
+from sim.api.views import frame_of_statements, framed, verdict_of
 from sim.engines.run_folder import SCHEMA
 from sim.formatting import accuracies, reading_lines, verdict
 from sim.report.write import read_object
@@ -83,8 +83,7 @@ class SummaryResult:
     @property
     def verdict(self) -> QualityVerdict | None:
         """Grades of each form, and what to do next; None if there are no rows, or they were not judged."""
-        values = self.metrics.get("verdict")
-        return None if values is None else QualityVerdict(**values)
+        return verdict_of(self.metrics)
 
     @property
     def reading(self) -> list[str]:
@@ -143,7 +142,11 @@ class SummaryResult:
         return (self.folder / "report.html").read_text(encoding="utf-8")
 
     def __repr__(self) -> str:
-        return f"SummaryResult({len(self._table(SUMMARY))} rows in {self.folder}). {verdict(self.metrics)}"
+        return f"SummaryResult({len(self._table(SUMMARY))} rows in {self.folder}). {self._outcome()}"
+
+    def _outcome(self) -> str:
+        graded = self.verdict
+        return verdict(self.metrics if graded is None else {**self.metrics, "verdict": asdict(graded)})
 
     def _repr_html_(self) -> str:
         return framed(self.report, f"report of {self.folder}")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from fedkme.verdict import QualityVerdict
+
 COLUMNS = ("protected", "observer", "accountant", "unit", "epsilon", "delta", "rows_seen", "how")
 
 
@@ -30,6 +32,27 @@ def frame_of_statements(entries: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         for entry in entries
     ]
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+_ATTRIBUTES = {
+    "summary.csv, sample_weight = weight": ".weighted, sample_weight = .weights",
+    "the rows with alike = 1 do": ".rows do",
+    "the rows of summary.npz": ".rows",
+    "the rows of repeats.npz": ".repeats",
+    "`fedkme ask`": "`.ask`",
+}
+"""Attributes of a result, by the words for them in an advice about files."""
+
+
+def verdict_of(metrics: Mapping[str, Any]) -> QualityVerdict | None:
+    """Make the verdict of metrics.json, whose advice names attributes of the result in place of files."""
+    values = metrics.get("verdict")
+    if values is None:
+        return None
+    advice = values["advice"]
+    for words, attribute in _ATTRIBUTES.items():
+        advice = advice.replace(words, attribute)
+    return QualityVerdict(**{**values, "advice": advice})
 
 
 HEIGHT = "34rem"
