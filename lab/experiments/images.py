@@ -29,6 +29,7 @@ from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, joined
 from lab.experiments.curves import CurveValue
+from lab.experiments.paper import Place
 from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import DELTA, Method, paid, pooled, rkhs_distance
 from sim.evaluation import classifiers
@@ -64,6 +65,10 @@ QUICK = ImageEffort(
     features=2000, order=10, steps=200, batch=200, rows=3000, names=("LR", "GNB", "LDA"), seeds=1
 )
 FULL = ImageEffort(features=10_000, order=100, steps=3000, names=classifiers.NAMES)
+SIZES = (60, 600, 6000, 60_000)
+"""Synthetic images of DP-HP's Figure 3: its array's; an effort's `rows` are the most."""
+EPSILONS = (9.6, 2.9, 1.3)
+"""Epsilons of DP-MERF's Table 4."""
 
 
 class ImagePiece(Piece):
@@ -90,6 +95,58 @@ class ImagePiece(Piece):
         distance = rkhs_distance(owners[:1], synthetic, schema, self.seed)
         yield CurveValue("distance", self.method, "mean", self.seed, distance)
         yield CurveValue("epsilon", self.method, "mean", self.seed, epsilon)
+
+
+class ImageCurvePiece(Piece):
+    """Means over the classifiers for one release, or for real images, by rows or by epsilon."""
+
+    data: str
+    method: Method | Literal["real"]
+    epsilon: float = EPSILON
+    sizes: tuple[int, ...] = ()
+    """Numbers of images that classifiers are trained on; none: the effort's, and the axis is epsilon."""
+    effort: ImageEffort
+
+    def measure(self) -> Iterator[CurveValue]:
+        """Yield mean accuracy and F1 at each place of the axis."""
+        size = self.effort
+        owners, test = load_images(data_folder() / FILES[self.data], OWNERS, self.seed)
+        schema = image_schema(math.isqrt(test.values.shape[1]))
+        most = max(self.sizes, default=size.rows)
+        if self.method == "real":
+            mixed = joined(owners)
+            made = mixed.take(np.arange(min(most, len(mixed))))
+        else:
+            drawn = size.model_copy(update={"rows": most})
+            made, _ = synthesise_images(self.method, self.data, owners, self.epsilon, self.seed, drawn)
+        for count in self.sizes or (most,):
+            scores = classifiers.evaluate(
+                made.take(np.arange(min(count, len(made)))), test, schema, size.names, self.seed
+            )
+            average = classifiers.mean(scores)
+            place: Place = count if self.sizes else self.epsilon if self.method != "real" else "no noise"
+            yield CurveValue(self.data, self.method, place, self.seed, average.accuracy)
+            yield CurveValue(f"{self.data} f1", self.method, place, self.seed, average.f1)
+
+
+def size_pieces(effort: ImageEffort) -> Iterator[ImageCurvePiece]:
+    """Pieces of DP-HP's Figure 3: accuracy by number of images, up to the effort's."""
+    sizes = tuple(size for size in SIZES if size <= effort.rows) or (effort.rows,)
+    for seed in range(effort.seeds):
+        for data in FILES:
+            for method in ("real", "merf", "hermite"):
+                each = {"data": data, "method": method, "sizes": sizes, "effort": effort, "seed": seed}
+                yield ImageCurvePiece.model_validate(each)
+
+
+def epsilon_pieces(effort: ImageEffort) -> Iterator[ImageCurvePiece]:
+    """Pieces of DP-MERF's Table 4: real images, and DP-MERF by epsilon."""
+    for seed in range(effort.seeds):
+        for data in FILES:
+            common = {"data": data, "effort": effort, "seed": seed}
+            yield ImageCurvePiece.model_validate(common | {"method": "real"})
+            for epsilon in EPSILONS:
+                yield ImageCurvePiece.model_validate(common | {"method": "merf", "epsilon": epsilon})
 
 
 def pieces(data: str, methods: Sequence[Method], effort: ImageEffort) -> Iterator[ImagePiece]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from fedkme.config import Settings, override, validate
-from lab.experiments import balog, codes, images, scores
+from lab.experiments import approximation, balog, codes, images, mixture, scores
 from lab.experiments.datasets import SOURCES
 from lab.experiments.synthesis import Method
 from lab.papers.reproduce import PaperExperiment
@@ -74,6 +74,37 @@ def _images(
     return PaperExperiment(f"images-{name}", pieces, (images.FILES[name],), effort, images.FULL)
 
 
+def _image_curves(
+    figure: Literal["merf-table4", "dphp-fig3"],
+    size: Size,
+    seeds: int | None,
+    z: Path | None,
+    sets: Sequence[str],
+) -> PaperExperiment:
+    whole = images.FULL.model_copy(update={"rows": max(images.SIZES)})
+    effort = _effort(images.QUICK, images.ImageEffort(), whole, size, seeds, sets)
+    make = images.size_pieces if figure == "dphp-fig3" else images.epsilon_pieces
+    return PaperExperiment(figure, tuple(make(effort)), tuple(images.FILES.values()), effort, whole)
+
+
+def _kernels(
+    figure: Literal["dphp-fig1", "dphp-fig5"],
+    size: Size,
+    seeds: int | None,
+    z: Path | None,
+    sets: Sequence[str],
+) -> PaperExperiment:
+    whole = approximation.ApproximationEffort()
+    effort = _effort(approximation.QUICK, whole, whole, size, seeds, sets)
+    make = approximation.error_pieces if figure == "dphp-fig1" else approximation.length_pieces
+    return PaperExperiment(figure, tuple(make(effort)), (), effort, whole)
+
+
+def _mixture(size: Size, seeds: int | None, z: Path | None, sets: Sequence[str]) -> PaperExperiment:
+    effort = _effort(mixture.QUICK, mixture.MixtureEffort(), mixture.FULL, size, seeds, sets)
+    return PaperExperiment("dphp-fig2", tuple(mixture.pieces(effort)), (), effort, mixture.FULL)
+
+
 def _codes(size: Size, seeds: int | None, z: Path | None, sets: Sequence[str]) -> PaperExperiment:
     effort = _effort(codes.QUICK, codes.CodesEffort(), codes.CodesEffort(), size, seeds, sets)
     return PaperExperiment(
@@ -84,6 +115,11 @@ def _codes(size: Size, seeds: int | None, z: Path | None, sets: Sequence[str]) -
 EXPERIMENTS: Mapping[str, Make] = {
     "balog-fig1": partial(_balog, "fig1"),
     "balog-fig2": partial(_balog, "fig2"),
+    "merf-table4": partial(_image_curves, "merf-table4"),
+    "dphp-fig1": partial(_kernels, "dphp-fig1"),
+    "dphp-fig2": _mixture,
+    "dphp-fig3": partial(_image_curves, "dphp-fig3"),
+    "dphp-fig5": partial(_kernels, "dphp-fig5"),
     "dphp-table2": partial(_scores, TABLES, BOTH),
     **{f"{m}-{name}": partial(_scores, (name,), METHODS[m]) for name in TABLES for m in METHODS},
     "adult-marginals": _codes,

@@ -20,7 +20,9 @@ from sim.sweep.grid import runs_of
 
 BRINGS = {
     "balog-fig2": "balog-d2 balog-d5",
+    "dphp-fig3": "mnist fashion",
     "merf-adult": "adult",
+    "merf-table4": "mnist fashion",
     "sarpatwar-fig1": "states",
     "sarpatwar-fig2": "mnist",
 }
