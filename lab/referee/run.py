@@ -32,7 +32,7 @@ class RefereePlan:
 
     Attributes:
         tables: by name.
-        entrants: names.
+        entrants: by name of the table.
         epsilons: of the releases.
         seeds: of everything random.
         interpreters: by environment.
@@ -41,7 +41,7 @@ class RefereePlan:
     """
 
     tables: Mapping[str, RefereeTable]
-    entrants: Sequence[Entrant]
+    entrants: Mapping[str, Sequence[Entrant]]
     epsilons: Sequence[float]
     seeds: Sequence[int]
     interpreters: Mapping[str, Path]
@@ -77,7 +77,7 @@ def referee(plan: RefereePlan, out: Path, say: Said) -> list[Figure]:
     for name, table in plan.tables.items():
         for seed, epsilon in product(plan.seeds, plan.epsilons):
             draw = _Draw(table, seed)
-            for entrant in plan.entrants:
+            for entrant in plan.entrants[name]:
                 if entrant.environment not in plan.interpreters:
                     continue
                 version = entrant.version(plan.interpreters)

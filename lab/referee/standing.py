@@ -51,8 +51,6 @@ class RowStanding:
         rival: best rival's name and mean; None without one.
         published: best figure of others.
         control: mean of independent columns; NaN where it was not run.
-        seconds: CPU seconds of ours and of the rival.
-        memory: MB of ours and of the rival.
     """
 
     place: Place
@@ -62,8 +60,6 @@ class RowStanding:
     rival: tuple[str, float] | None
     published: PublishedFigure | None
     control: float
-    seconds: tuple[float, float]
-    memory: tuple[float, float]
 
     @property
     def kind(self) -> FigureKind:
@@ -150,12 +146,6 @@ def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFi
         return None
     verdict = ALONE if not theirs else LOST if any(kind.behind(ours, x) for x in theirs) else WINS
     control = means.of(table, CONTROL, epsilon, "trusted", name)
-
-    def costs(figure: str) -> tuple[float, float]:
-        rival = None if best is None else means.of(table, best, epsilon, "trusted", figure)
-        mine = means.of(table, OURS, epsilon, trust, figure)
-        return (math.nan if mine is None else mine), (math.nan if rival is None else rival)
-
     return RowStanding(
         place,
         verdict,
@@ -164,8 +154,6 @@ def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFi
         None if best is None else (best, rivals[best]),
         others,
         math.nan if control is None else control,
-        costs("CPU seconds"),
-        costs("memory MB"),
     )
 
 
@@ -208,11 +196,11 @@ def lost_again(rows: Sequence[RowStanding], won: Iterable[Place]) -> list[RowSta
     return [row for row in rows if row.verdict == LOST and row.place in before]
 
 
-_HEADS = ("", "table", "figure", "test by", "published", "best rival run", "ours", "control", "CPU s", "MB")
+_HEADS = ("", "table", "figure", "test by", "published", "best rival run", "ours", "control")
 
 
 def as_markdown(rows: Sequence[RowStanding]) -> str:
-    """Table for people, in Markdown: + where larger is better; CPU and memory of ours / of the rival."""
+    """Table for people, in Markdown, + where larger is better."""
     lines = [_line(_HEADS), _line(["---"] * len(_HEADS))]
     for row in rows:
         table, epsilon, trust, name = row.place
@@ -225,8 +213,6 @@ def as_markdown(rows: Sequence[RowStanding]) -> str:
             f"{_shown(row.rival[1])} {row.rival[0]}" if row.rival else "",
             _shown(row.ours) + (f" ({row.seeds} seeds)" if row.seeds > 1 else ""),
             _shown(row.control),
-            "/".join(map(_shown, row.seconds)),
-            "/".join(map(_shown, row.memory)),
         )
         lines.append(_line(cells))
     return "\n".join(lines) + "\n"
