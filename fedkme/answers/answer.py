@@ -17,8 +17,17 @@ import numpy as np
 from fedkme.answers.evidence import Evidence, Law, Spread
 from fedkme.answers.functions import ONE, Function, inside
 from fedkme.answers.grammar import parse
-from fedkme.answers.intervals import LEVEL, SURE, DoubtfulBound, ReleasedFigure, critical, possible
-from fedkme.answers.made_rows import WeightedTable, value_in_rows
+from fedkme.answers.intervals import (
+    LEVEL,
+    SURE,
+    DoubtfulBound,
+    ReleasedFigure,
+    critical,
+    first_by_halves,
+    first_by_strides,
+    possible,
+)
+from fedkme.answers.made_rows import WeightedTable, drawn_to, value_in_rows
 from fedkme.answers.quantities import (
     Correlation,
     Quantile,
@@ -37,8 +46,11 @@ MOST_UNSEEN = 0.4
 """Ratio of `unseen` to the standard deviation up to which an interval covers with 95 to 96.6 %."""
 BOUNDED = "bounded: covers 95 % or more"
 """Note in the method of an answer whose interval may be wider than noise and sampling alone require."""
-_STEPS, _STRIDE = 512, 8
-"""Steps of the grid on which a quantile is searched, and the stride of that search."""
+DRAWN = "drawn to the synthetic rows"
+NOT_TOLD = "the release does not tell: the value of the synthetic rows"
+"""Notes in the method of an answer whose estimate is not the released means' alone."""
+_STEPS = 512
+"""Steps of the grid on which a quantile is searched."""
 _TRIES, _CLOSE = 30, 1e-5
 """Most steps of the search for an end of an interval; its error over the distance from the estimate."""
 _LEAST_VARIANCE = 0.1
@@ -134,6 +146,14 @@ def _answer(
         method += f"; up to {evidence.together} rows of a person or group may be alike"
     if estimate.bounded or estimate.unseen > MOST_UNSEEN * deviation * (1 + 1e-9):
         method += f"; {BOUNDED}"
+    if (rows := synthetic()) is not None:
+        made = value_in_rows(quantity, evidence.schema, evidence.rows, rows)
+        tells = (low, high) != tuple(scale * limit for limit in quantity.limits)
+        # A value may lie anywhere within the unseen bound.
+        drawn = drawn_to(made, value, noise**2 + unseen**2 / 3) if tells else made
+        if math.isfinite(drawn) and drawn != value:
+            value = min(max(drawn, low), high)
+            method += f"; {DRAWN if tells else NOT_TOLD}"
     return Answer(
         part.question, part.group, value, low, high, noise, sampling, unseen, about, method, part.unit
     )
@@ -345,9 +365,9 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Estima
     excess(last // 2)
     if reasons:
         return reasons[0]
-    at = _first_by_halves(last, lambda place: excess(place)[0].estimate >= 0.0)
-    start = min(_first_by_strides(last, lambda place: excess(place)[2] >= 0.0), at)
-    behind = _first_by_strides(last, lambda place: excess(last - place)[1] < 0.0)
+    at = first_by_halves(last, lambda place: excess(place)[0].estimate >= 0.0)
+    start = min(first_by_strides(last, lambda place: excess(place)[2] >= 0.0), at)
+    behind = first_by_strides(last, lambda place: excess(last - place)[1] < 0.0)
     end = min(max(last - behind + 1, at), last)
     if reasons:
         return reasons[0]
@@ -365,26 +385,6 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Estima
         unseen=0.0 if every else (high - low) / 2.0,
         bounded=True,
     )
-
-
-def _first_by_halves(last: int, holds: Callable[[int], bool]) -> int:
-    """First place from 0 to `last` at which a condition holds that holds at every later place, too."""
-    low, high = 0, last
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
-
-
-def _first_by_strides(last: int, holds: Callable[[int], bool]) -> int:
-    """First place from 0 to `last` at which a condition holds, at strides; `last + 1` where it never holds.
-
-    Noise makes the condition hold and fail by turns, where `_first_by_halves` may return any such place.
-    """
-    for stride in range(0, last + 1, _STRIDE):
-        if holds(stride):
-            return next(place for place in range(max(stride - _STRIDE + 1, 0), stride + 1) if holds(place))
-    return next((place for place in range(last - last % _STRIDE, last + 1) if holds(place)), last + 1)
 
 
 def _unanswered(

@@ -9,6 +9,7 @@ it holds with 95 % although each of its bounds may be wrong.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -18,6 +19,8 @@ DOUBT = 0.0005
 """Chance that a bound from a released figure is wrong."""
 SURE = 1.0 - 3.0 * DOUBT
 """Level of an interval on which another interval rests: it may include two doubtful bounds, too."""
+_STRIDE = 8
+"""Stride of the search for the first place at which a noisy condition holds."""
 _FAR = NormalDist().inv_cdf(1.0 - DOUBT)
 
 
@@ -134,3 +137,23 @@ def possible(value: float, low: float, high: float, limits: tuple[float, float])
     move = estimate - value
     ends = (min(low, low + move), max(high, high + move))
     return estimate, *(min(max(end, least), most) for end in ends)
+
+
+def first_by_halves(last: int, holds: Callable[[int], bool]) -> int:
+    """First place from 0 to `last` at which a condition holds that holds at every later place, too."""
+    low, high = 0, last
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def first_by_strides(last: int, holds: Callable[[int], bool]) -> int:
+    """First place from 0 to `last` at which a condition holds, at strides; `last + 1` where it never holds.
+
+    Noise makes the condition hold and fail by turns, where `first_by_halves` may return any such place.
+    """
+    for stride in range(0, last + 1, _STRIDE):
+        if holds(stride):
+            return next(place for place in range(max(stride - _STRIDE + 1, 0), stride + 1) if holds(place))
+    return next((place for place in range(last - last % _STRIDE, last + 1) if holds(place)), last + 1)

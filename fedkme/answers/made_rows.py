@@ -63,6 +63,21 @@ def value_in_rows(quantity: Quantity, schema: Schema, total: int, rows: Weighted
             return float(values[name][order[min(place, count - 1)]])
 
 
+def drawn_to(made: float, estimate: float, doubt: float) -> float:
+    """Draw an unbiased estimate to the synthetic rows' value, as far as its noise explains the difference.
+
+    Of the difference d the part (d^2 - v) / d^2 is kept, or none (James and Stein 1961, the positive part,
+    towards a point). The rows are fitted to all released numbers, of which the estimate has a few.
+
+    Args:
+        made: value among the synthetic rows.
+        estimate: the estimate.
+        doubt: v, its variance.
+    """
+    far = estimate - made
+    return made + (max(far**2 - doubt, 0.0) / far if far else 0.0)
+
+
 def _evaluated(function: Function, values: Values) -> FloatArray:
     """Values of a function at the rows; NaN where the rows lack a column of the function."""
     return function.of(values) if function.columns <= values.keys() else np.full((), math.nan)

@@ -15,6 +15,7 @@ import pytest
 from audit.in_memory import OwnersInMemory
 from curator.releases.method import make_method
 from fedkme.answers.folder import AskedFolder
+from fedkme.answers.made_rows import drawn_to
 from fedkme.errors import DataError
 from fedkme.releases.settings import release_settings
 from fedkme.tables.npz import npz_bytes
@@ -129,3 +130,27 @@ def test_dates_are_printed_as_dates_and_as_days_in_json(
     assert [each["unit"] for each in dated] == ["date", "date"]
     assert all(abs(each["estimate"] - (march + october) / 2) < 10 for each in dated)
     assert variance["unit"] == "number"
+
+
+def test_what_the_release_does_not_tell_the_rows_say(tmp_path: Path) -> None:
+    # Issue 39: "`ask` says mean age 0.0 where the synthetic rows in the same folder say 53".
+    (tmp_path / "release.npz").write_bytes(released(kind="marginals", mechanism="independent", epsilon=0.001))
+    table = people(300, 5)
+    bare, _ = AskedFolder(tmp_path).ask("mean(age)")
+    (tmp_path / "synthetic.npz").write_bytes(npz_bytes({"x": table.values, "y": table.labels}))  # type: ignore[dict-item]
+    drawn, _ = AskedFolder(tmp_path).ask("mean(age)")
+    told, made = bare[0], float(table.values[:, 0].mean())
+    assert drawn[0].estimate == pytest.approx(made, abs=0.5)
+    assert abs(told.estimate - made) > 1.0
+    assert (drawn[0].low, drawn[0].high, drawn[0].noise) == (told.low, told.high, told.noise)
+    assert "synthetic rows" in drawn[0].method
+
+
+def test_an_estimate_is_drawn_to_the_rows_by_no_more_than_its_noise() -> None:
+    # 4,000 draws: the error of each root mean square is 1.1 %.
+    noise = np.random.default_rng(0).normal(size=4_000)
+    for off, least, most in ((0.0, 0.0, 0.6), (2.0, 0.9, 1.25), (20.0, 0.95, 1.05)):
+        errors = [drawn_to(off, estimate, 1.0) for estimate in noise]
+        assert least <= float(np.sqrt(np.mean(np.square(errors)))) <= most
+    assert drawn_to(5.0, 7.0, 0.0) == 7.0
+    assert drawn_to(5.0, 5.0, 1.0) == 5.0
