@@ -44,6 +44,9 @@ for attempt in range(8):  # at some budgets the tool exceeds its own by one roun
             raise
         rho *= 1 - 1e-4
 made = table.synthesize(rows=task["rows"])
+made = made.fill_null(strategy="forward").fill_null(
+    strategy="backward"
+)  # it makes empty cells: the row before
 for column in task["columns"]:
     if "bounds" in column:
         low, high = column["bounds"]
