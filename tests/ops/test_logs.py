@@ -111,10 +111,11 @@ def test_an_owners_log_has_a_releases_consumer_sums_and_cost(site: Site) -> None
     assert sent["numbers"] > 10
     assert (over["sums"], over["epsilon"]) == (1, release["epsilon"])
 
-    south.until("release")
-    why, refused = [event for event in south.events() if "run" in event]
+    south.until("left_out")
+    why, refused, left = [event for event in south.events() if "run" in event]
     assert (why["event"], why["code"]) == ("refused", 54)
     assert refused | {"consumer": "consumer", "answer": "refused", "rows": None} == refused
+    assert (left["event"], left["code"]) == ("left_out", 54)
     assert not [line for line in (*north.lines, *south.lines) if ROW in line]
 
 

@@ -63,7 +63,7 @@ def rows() -> pd.DataFrame:
 
 @pytest.mark.timeout(600)
 def test_ten_questions_of_a_release(laptop: Terminals) -> None:
-    assert "files: release" in laptop.type("laptop", RELEASE)
+    assert "synthetic rows: release/synthetic.csv" in laptop.type("laptop", RELEASE)
     questions = "; ".join(TEN)
     shown = laptop.type("laptop", f'fedkme ask release "{questions}"')
     assert all(each.split("(")[0] in shown for each in TEN)
