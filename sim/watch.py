@@ -51,6 +51,9 @@ class SimulationWatch:
             case "round":
                 record = fields["record"]
                 self._mmd2[record["round"]] = record["mmd2_estimate"]
+            case "ended" if self._in_process is None:
+                self.state()
+                self._source = None  # its port may soon be another server's
         if self._in_process is not None:
             self._in_process.hear(event, fields)
 
