@@ -207,7 +207,8 @@ def test_d_v_pays_again_for_a_run_that_a_curator_forgot_and_its_owners_refuse() 
     # Found by seed 2003399: the consumer heard the refusal, was stopped, and asked anew: two requests.
     stopped = InjectedFault("consumer-1", 15, "stop")
     put_back = InjectedFault("curator", 136, "restore", 59)
-    outcome = play(FaultSchedule(2003399, schedule_of(2003399).world, (stopped, put_back)))
+    world = world_of("privauction (a small budget), 3 owners, 2 consumers")
+    outcome = play(FaultSchedule(2003399, world, (stopped, put_back)))
     assert judge(outcome) == []
     assert len({line.run for line in disclosures_in(outcome.ledgers["consumer-1"])}) == 2
     trusted = replace(outcome, happened=[fault for fault in outcome.happened if fault.kind != "restore"])
