@@ -198,7 +198,7 @@ class Agreement:
             if not coalitions:
                 return cells
             told = {"cells": cells.to_json(), "drawn": sums.drawn, "left": [*map(asdict, left)]}
-            settle(lambda: self._note(run, **attempt, **told))
+            settle(lambda: self._note(run, **attempt | told))
             return await counted(summary, sums, cells)
 
         def keep(cells: PublicCells) -> None:
