@@ -76,7 +76,6 @@ def shots(seed: int, folder: Path, signals: tuple[signal.Signals, ...] = SIGNALS
             stdin=subprocess.DEVNULL,
             stdout=logs[party.name],
             stderr=subprocess.STDOUT,
-            preexec_fn=_heed,
         )
         for party in parties
     }
@@ -120,13 +119,9 @@ def _await(log: Path, words: bytes, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.02)
 
 
-def _heed() -> None:
-    """Let a party hear ctrl-C, also where a shell in the background does not."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def main() -> None:
     """Play deployments; the status is 1 if an end was wrong."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores ctrl-C
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("deployments", type=int)
     parser.add_argument("--seed", type=int, default=0)
