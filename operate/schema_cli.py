@@ -97,10 +97,7 @@ def check(
             typer.echo("\n".join(report_lines(report)))
         typer.echo("".join(f"{line}\n" for line in edit_lines(checked, schema_file.name)), nl=False)
         typer.echo("".join(f"written: {path}\n" for path in written), nl=False, err=True)
-    left = checked.faulty
-    if fix:
-        left = sum(_still_faulty(checked, each, place) for place, each in enumerate(named))
-    if left:
+    if left := _left(checked, named, fix):
         what = f"{left} of {len(named)} files do not fit the schema"
         remedy = "Correct what the lines above name."
         if fix and any(checked.fitted.edit.guesses) and not confirm:
@@ -117,8 +114,8 @@ def checked_files(schema_file: Path, files: Sequence[Path], *, fix: bool) -> tup
     checked, named, _ = _checked(schema_file, files, fix, confirm=False, show_values=False)
     lines = [line for report in checked.reports for line in report_lines(report)]
     if not fix:
-        return [*lines, *edit_lines(checked, schema_file.name)], checked.faulty
-    return lines, sum(_still_faulty(checked, each, place) for place, each in enumerate(named))
+        lines += edit_lines(checked, schema_file.name)
+    return lines, _left(checked, named, fix)
 
 
 def _checked(
@@ -167,6 +164,13 @@ def _subjects(path: Path) -> Iterator[_Named]:
         place = place_of_rows(path, party)
         subject = RowsToCheck(party, as_file(source), of_persons=private, has_section=True)
         yield _Named(subject, str(place[-1] if isinstance(place[-1], str) else party), path, place)
+
+
+def _left(checked: Checked, named: Sequence[_Named], fix: bool) -> int:
+    """Count the files that do not fit, or still do not after what could be written."""
+    if not fix:
+        return checked.faulty
+    return sum(_still_faulty(checked, each, place) for place, each in enumerate(named))
 
 
 def _still_faulty(checked: Checked, named: _Named, place: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -38,6 +39,7 @@ from fedkme.answers.quantities import (
     Variance,
     parts_of,
 )
+from fedkme.errors import DataError
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
@@ -146,14 +148,14 @@ def _answer(
         method += f"; up to {evidence.together} rows of a person or group may be alike"
     if estimate.bounded or estimate.unseen > MOST_UNSEEN * deviation * (1 + 1e-9):
         method += f"; {BOUNDED}"
-    if (rows := synthetic()) is not None:
-        made = value_in_rows(quantity, evidence.schema, evidence.rows, rows)
-        tells = (low, high) != tuple(scale * limit for limit in quantity.limits)
-        # A value may lie anywhere within the unseen bound.
-        drawn = drawn_to(made, value, noise**2 + unseen**2 / 3) if tells else made
-        if math.isfinite(drawn) and drawn != value:
-            value = min(max(drawn, low), high)
-            method += f"; {DRAWN if tells else NOT_TOLD}"
+    with suppress(DataError):  # the release tells all the same where its rows cannot be read
+        if (rows := synthetic()) is not None:
+            made = value_in_rows(quantity, evidence.schema, evidence.rows, rows)
+            tells = (low, high) != tuple(scale * limit for limit in quantity.limits)
+            drawn = drawn_to(made, value, noise**2 + unseen**2 / 3) if tells else made  # unseen: uniform
+            if math.isfinite(drawn) and drawn != value:
+                value = min(max(drawn, low), high)
+                method += f"; {DRAWN if tells else NOT_TOLD}"
     return Answer(
         part.question, part.group, value, low, high, noise, sampling, unseen, about, method, part.unit
     )

@@ -82,7 +82,7 @@ class AskedFolder:
         Raises:
             DataError: a folder has no release, or the releases do not compare.
         """
-        rows = (self._synthetic_rows, other._synthetic_rows)
+        rows = (lambda: self._synthetic_rows, lambda: other._synthetic_rows)
         return distance_of(self.stored, other.stored, str(other.folder), rows)
 
     def ask(
@@ -104,7 +104,7 @@ class AskedFolder:
 
                 def try_to_answer(question: str) -> list[Answer] | QuestionError:
                     try:
-                        return ask(evidence, question, target, self._synthetic_rows)
+                        return ask(evidence, question, target, lambda: self._synthetic_rows)
                     except QuestionError as error:
                         return error
 
@@ -115,6 +115,7 @@ class AskedFolder:
                     failures[each] = result or steps.losses[0]
         return answers, failures
 
+    @cached_property
     def _synthetic_rows(self) -> WeightedTable | None:
         synthetic, weighted = self.folder / SYNTHETIC, self.folder / WEIGHTED
         if synthetic.exists():

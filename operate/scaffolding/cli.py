@@ -17,8 +17,6 @@ from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import fingerprint
 from fedkme.pki.files import PRIVATE, PUBLIC
 from fedkme.verbs import AsJson, Verbs, print_json
-from fedkme.watch.access import PageAddress
-from fedkme.watch.server import shown
 from operate.scaffolding.folders import (
     SCHEMA,
     SERVICE_USER,
@@ -78,6 +76,8 @@ def form() -> None:
     The page offers the files of the current folder. It makes a folder with schema and scenario, which can be
     run again by command, and shows the report. Ctrl-C ends it.
     """
+    from fedkme.watch.access import PageAddress
+    from fedkme.watch.server import shown
     from operate.scaffolding.form import SimulationForm, carry_out
     from sim.engines.processes import ANY_PORT
 

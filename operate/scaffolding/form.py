@@ -20,7 +20,6 @@ from fedkme.drafts.writing import text_of
 from fedkme.durable import replace
 from fedkme.errors import ConfigError, FedkmeError
 from fedkme.pages.html import Html, about, banner, document, joined, note, table, tag
-from fedkme.tables.schema import load_schema
 from operate.scaffolding.folders import SCENARIO, SCHEMA, make, scenario_of
 from operate.schema_cli import checked_files
 from sim.config import load_simulation
@@ -158,14 +157,17 @@ class SimulationForm:
         Raises:
             FedkmeError: a file is missing or cannot be read, or a choice is wrong.
         """
-        owners, sample = [self._path(name) for name in fields.get("owner", ())], _one(fields, "sample")
-        if not owners or not sample:
+        names, chosen = fields.get("owner", ()), _one(fields, "sample")
+        if unknown := {*names, *filter(None, [chosen])} - {*self._offered()}:
+            raise ConfigError(f"there is no file {min(unknown)!r} to choose", "Reload the form.")
+        if not names or not chosen:
             raise ConfigError("there are no files of owners, or no sample", "Tick both.")
-        text = text_of(draft_files([self._path(sample)], _one(fields, "label") or None, gaps=True))
+        owners, sample = [self.folder / name for name in names], self.folder / chosen
+        text = text_of(draft_files([sample], _one(fields, "label") or None, gaps=True))
         made = next(place for k in count(1) if not (place := self.folder / f"study-{k}").exists())
         make(made, {SCHEMA: text})
         self._made.add(made.name)
-        scenario_of(made, made / SCHEMA, owners, self._path(sample), None)
+        scenario_of(made, made / SCHEMA, owners, sample, None)
         return made
 
     def _started(self, fields: Fields) -> str:
@@ -180,7 +182,6 @@ class SimulationForm:
         text = _one(fields, "schema").replace("\r\n", "\n")
         replace(made / SCHEMA, text.encode())
         try:
-            load_schema(made / SCHEMA)
             said, fits = _checked(made, fix=False)
         except FedkmeError as error:
             said, fits = str(error), False
@@ -194,16 +195,6 @@ class SimulationForm:
         self.watch = SimulationWatch()
         self.requests.put(RunRequest(self.watch, made / SCENARIO, release, tuple(wishes)))
         return ""
-
-    def _path(self, name: str) -> Path:
-        """Path of an offered file.
-
-        Raises:
-            ConfigError: the file was not offered.
-        """
-        if name not in self._offered():
-            raise ConfigError(f"there is no file {name!r} to choose", "Reload the form.")
-        return self.folder / name
 
     def _offered(self) -> list[str]:
         found = (

@@ -136,8 +136,9 @@ def test_what_the_release_does_not_tell_the_rows_say(tmp_path: Path) -> None:
     # Issue 39: "`ask` says mean age 0.0 where the synthetic rows in the same folder say 53".
     (tmp_path / "release.npz").write_bytes(released(kind="marginals", mechanism="independent", epsilon=0.001))
     table = people(300, 5)
+    assert table.labels is not None
     bare, _ = AskedFolder(tmp_path).ask("mean(age)")
-    (tmp_path / "synthetic.npz").write_bytes(npz_bytes({"x": table.values, "y": table.labels}))  # type: ignore[dict-item]
+    (tmp_path / "synthetic.npz").write_bytes(npz_bytes({"x": table.values, "y": table.labels}))
     drawn, _ = AskedFolder(tmp_path).ask("mean(age)")
     told, made = bare[0], float(table.values[:, 0].mean())
     assert drawn[0].estimate == pytest.approx(made, abs=0.5)
@@ -154,3 +155,10 @@ def test_an_estimate_is_drawn_to_the_rows_by_no_more_than_its_noise() -> None:
         assert least <= float(np.sqrt(np.mean(np.square(errors)))) <= most
     assert drawn_to(5.0, 7.0, 0.0) == 7.0
     assert drawn_to(5.0, 5.0, 1.0) == 5.0
+
+
+def test_rows_that_cannot_be_read_cost_no_answer_of_the_release(folder: Path) -> None:
+    (folder / "synthetic.npz").write_bytes(b"torn")
+    answers, failures = AskedFolder(folder).ask("mean(age)")
+    assert not failures
+    assert answers[0].low <= answers[0].estimate <= answers[0].high

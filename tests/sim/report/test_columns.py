@@ -55,8 +55,7 @@ def test_a_summary_is_compared_with_d_v(schema: Schema, tmp_path: Path) -> None:
 
 def test_the_page_of_a_summary_has_its_columns(tmp_path: Path) -> None:
     folder = ROOT / "examples" / "own-files" / "scenario.toml"
-    wishes = {"downstream": False, "baselines": [], "progress": False}
-    run = verbs.simulate(folder, out=tmp_path / "run", **wishes)  # type: ignore[arg-type]
+    run = verbs.simulate(folder, out=tmp_path / "run", progress=False, downstream=False, baselines=[])
     assert set(run.metrics["columns"]["columns"]["by_name"]) == {"age", "pressure", "smoker"}
     page = re.sub("<.*?>", "", run.report)
     assert "Columns and pairs of columns" in page
