@@ -26,10 +26,14 @@ from fedkme.features.domain import Domain
 from fedkme.features.kernel_space import kernel_units, to_model
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, ReleasedEmbedding
+from fedkme.releases.counts import PROTOCOL, protocol_of
 from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.tables.files import load_table, read_arrays
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+
+ASK = "Ask it: `fedkme ask` or fk.load(folder).ask, which know every method; its rows are in synthetic.csv."
+"""Remedy where a release has no embedding, or no points, to compute with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +67,10 @@ class Released:
         """Points, their embedding and its map, for `consumer.releases.estimators`.
 
         Raises:
-            ConfigError: there are no weighted points; a trained generator's rows are in `synthetic`.
+            ConfigError: there are no weighted points, as Balog's methods alone make them.
         """
         if self.points is None:
-            raise ConfigError(
-                f"a release of {self.stored.protocol} has no weighted points",
-                "Use its synthetic rows, or ask for balog1 or balog2.",
-            )
+            raise ConfigError(f"a release of {self.stored.protocol} has no weighted points", ASK)
         return Release(self.points, self.stored.embeddings[0], self.features[0])
 
     def embedding(self, number: int = 0) -> ReleasedEmbedding:
@@ -142,11 +143,14 @@ def load_release(folder: Path) -> Released:
         folder: has `release.npz` and, for some methods, `weighted.npz` and `synthetic.npz`.
 
     Raises:
-        DataError: a file is missing, cannot be read, or does not belong to the release.
+        DataError: a file is missing, cannot be read, or does not belong to the release; or the release is one
+            of marginals, which has counts and no embedding.
     """
     path = folder / "release.npz"
     with on_disk(f"{path} cannot be read", "Give a release's folder.", DataError):
         data = path.read_bytes()
+    if protocol_of(data, str(path)) == PROTOCOL:
+        raise DataError(f"{path} is a release of {PROTOCOL}, which has counts and no embedding", ASK)
     stored = from_bytes(data, str(path))
     synthetic, weighted = folder / "synthetic.npz", folder / "weighted.npz"
     rows = load_table(synthetic, stored.schema, "synthetic") if synthetic.exists() else None

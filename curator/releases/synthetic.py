@@ -29,7 +29,7 @@ from fedkme.tables.cells import date_of
 from fedkme.tables.columns import GAP, GAPS
 from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
-from fedkme.tables.text import csv_text, harmless
+from fedkme.tables.text import csv_text, harmless, written_gap
 from fedkme.verdict import QualityVerdict, at_most_fair, lines_of
 
 Cell = str | int | float | None
@@ -202,8 +202,8 @@ def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
     """Convert a table to a file's columns: categories and classes by name, dates and whole numbers as such.
 
     A label of kind `positive_above` is a number in a file, and a class does not determine that number: the
-    first class becomes the threshold, the second the threshold plus one. A gap of a nullable number is an
-    empty cell, as in the owners' files.
+    first class becomes the threshold, the second the threshold plus one. A gap of a nullable number is a
+    missing code or an empty cell (`written_gap`), as in the owners' files.
     """
     columns: dict[str, list[Cell]] = {}
     source = 0
@@ -215,7 +215,8 @@ def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
                 columns[name] = _cells(spec, values)
             else:
                 numbers, gaps = columns[spec.gaps_of], values == GAPS.index(GAP)
-                columns[spec.gaps_of] = [None if gap else x for gap, x in zip(gaps, numbers, strict=True)]
+                gap = written_gap(schema, spec.gaps_of)
+                columns[spec.gaps_of] = [gap if here else x for here, x in zip(gaps, numbers, strict=True)]
     if schema.label is not None and table.labels is not None:
         label = schema.label
         if label.positive_above is None:

@@ -26,7 +26,8 @@ GAP_SHARE = 0.05
 def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
     """Cells of valid rows as text, by column; `load_table` reads the same rows from them.
 
-    The column that marks the gaps of a nullable number is left out: the number's cells are empty there.
+    The column that marks the gaps of a nullable number is left out: the number's cells are gaps there, as
+    `written_gap` has them.
     """
     columns: dict[str, list[str]] = {}
     for place, (name, spec) in enumerate((n, column) for column in schema.columns for n in column.names):
@@ -37,12 +38,30 @@ def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
             columns[name] = _names(values, spec)
         else:
             marked, cells = (values == GAPS.index(GAP)).tolist(), columns[spec.gaps_of]
-            columns[spec.gaps_of] = ["" if gap else cell for cell, gap in zip(cells, marked, strict=True)]
+            written = written_gap(schema, spec.gaps_of)
+            gap = "" if written is None else str(written)
+            columns[spec.gaps_of] = [gap if here else cell for cell, here in zip(cells, marked, strict=True)]
     if table.labels is not None and schema.label:
         above = schema.label.positive_above
         words = schema.classes if above is None else [_number(above), _number(above + 1)]
         columns[schema.label.name] = [words[index] for index in table.labels.tolist()]
     return columns
+
+
+def written_gap(schema: Schema, name: str) -> int | float | str | None:
+    """Cell that stands for no value of a nullable number in files of made or chosen rows.
+
+    It is the missing code of the schema, such as -9, if there is one: owners' files have it there, and
+    programs for these files know it. With none, or several, the cell is empty (None): which code a gap had is
+    not kept.
+    """
+    (spec,) = (each for each in schema.columns if isinstance(each, Numeric) and each.name == name)
+    if len(spec.missing_codes) != 1:
+        return None
+    (code,) = spec.missing_codes
+    if spec.kind == "date":
+        return date_of(code)
+    return int(code) if float(code).is_integer() else code
 
 
 def harmless(cell: str) -> str:

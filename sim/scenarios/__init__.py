@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, TypeAlias, get_args
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from sim.scenarios.states import States, build_states
 from sim.scenarios.tables import Csv, build_csv
 from sim.shipped import shipped
 
-_Kind = Digits | Mnist | Hospitals | Adult | States | Csv | Frames
+_Kind: TypeAlias = Digits | Mnist | Hospitals | Adult | States | Csv | Frames
 ScenarioConfig = Annotated[_Kind, Field(discriminator="kind")]
 SCENARIO_KEYS = frozenset(key for kind in get_args(_Kind) for key in kind.model_fields)
 """Keys that the [scenario] table of any kind has."""

@@ -47,6 +47,7 @@ def files(kind: str) -> dict[str, bytes]:
             "climbs": 30,
         },
         "merf": {"features": 200, "steps": 20, "hidden": [16], "batch": 64, "rows": 100},
+        "marginals": {},
     }
     method = make_method(release_settings({"kind": kind, **settings[kind]}), SCHEMA, people(300, 9), 1)
     release = asyncio.run(method.ask(OwnersInMemory(people(20_000, 0), SCHEMA, owners=1)))
@@ -103,6 +104,12 @@ def test_classes_add_up_to_the_embedding_of_the_rows(tmp_path: Path) -> None:
     assert both.sigma == pytest.approx(each.sigma * 2**0.5)
     with pytest.raises(ConfigError, match="no weighted points"):
         _ = released.release
+
+
+def test_a_release_of_counts_names_the_call_that_reads_it(tmp_path: Path) -> None:
+    """`load_release` said of the default method 'classes: Field required. Fetch it again'."""
+    with pytest.raises(DataError, match=r"of marginals, .* no embedding. Ask it: `fedkme ask`"):
+        received("marginals", tmp_path)
 
 
 def test_a_folder_without_a_release_is_a_one_line_error(tmp_path: Path) -> None:

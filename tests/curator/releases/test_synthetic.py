@@ -19,6 +19,7 @@ from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
+from fedkme.tables.text import text_columns
 
 SCHEMA = Schema(
     columns=(
@@ -102,6 +103,31 @@ def test_a_made_gap_is_an_empty_cell_whatever_number_was_made_for_it(suffix: str
     assert (tmp_path / "synthetic.csv").read_text() == 'temp\n36.5\n""\n'
     back = load_table(tmp_path / f"synthetic{suffix}", schema, "reader")
     np.testing.assert_array_equal(np.nan_to_num(back.values, nan=37.0), [[36.5, 0.0], [37.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("column", "code"),
+    [
+        ({"kind": "numeric", "bounds": [30, 44], "missing_codes": [-9]}, "-9"),
+        ({"kind": "numeric", "bounds": [30, 44], "missing_codes": [-0.5]}, "-0.5"),
+        (
+            {"kind": "date", "bounds": ["1970-01-01", "1970-03-01"], "missing_codes": ["1900-01-01"]},
+            "1900-01-01",
+        ),
+        ({"kind": "numeric", "bounds": [30, 44], "missing_codes": [-9, -8]}, '""'),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_gap_comes_back_as_the_one_code_of_the_schema(
+    column: dict[str, object], code: str, suffix: str, tmp_path: Path
+) -> None:
+    schema = schema_from({"columns": [{"name": "temp", "nullable": True, **column}]})
+    table = Table(np.array([[36.0, 0.0], [36.0, 1.0]]), None)
+    write(tmp_path, table, card(2, schema=schema))
+    assert (tmp_path / "synthetic.csv").read_text().splitlines()[2] == code
+    assert text_columns(table, schema)["temp"][1] == code.strip('"')
+    back = load_table(tmp_path / f"synthetic{suffix}", schema, "reader")
+    np.testing.assert_array_equal(back.values[:, 1], [0.0, 1.0])
 
 
 def test_rows_without_a_label_have_no_such_column() -> None:
