@@ -23,7 +23,7 @@ from fedkme.ledgers.statements import statements
 from fedkme.ledgers.witnesses import are_signed, check_files
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
-from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
+from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction, leaves
 from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.config import load_simulation
 from sim.engines.run_folder import AUTHORITY, read_record
@@ -249,6 +249,6 @@ def _published_cells(disclosures: list[Disclosure]) -> dict[tuple[str, str], lis
     """Disclosures with published arithmetic, by pair of data set and observer."""
     cells: dict[tuple[str, str], list[Disclosure]] = {}
     for about in disclosures:
-        if isinstance(about.event, MwemCall | PrivAuction):
+        if any(isinstance(event, MwemCall | PrivAuction) for event in leaves([about.event])):
             cells.setdefault((about.protected, about.observer), []).append(about)
     return cells

@@ -24,6 +24,7 @@ from fedkme.privacy.events import (
     Event,
     Gaussian,
     MwemCall,
+    MwemSchedule,
     PureDp,
     SealedRows,
     is_validation,
@@ -142,6 +143,8 @@ def _is_auction(line: Disclosure) -> bool:
 def _spelled(line: Disclosure) -> list[tuple[str, str]]:
     """Kind and parameters of a line about all owners, once per count: a line may stand for several rounds."""
     event = line.event
+    if isinstance(event, MwemSchedule):
+        return [(line.nonce.split()[0], str(call)) for call in event.calls()]
     count = getattr(event, "count", 1)
     single = {name: value for name, value in event.to_json().items() if name not in ("count", "iterations")}
     return [(line.nonce.split()[0], str(single))] * int(count)

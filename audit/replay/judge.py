@@ -26,6 +26,7 @@ from fedkme.privacy.events import (
     Disclosure,
     Gaussian,
     MwemCall,
+    MwemSchedule,
     PureDp,
     is_validation,
 )
@@ -148,7 +149,7 @@ def _repeated(case: Case, played: Played) -> Iterator[str]:
 
 def _is_drawn(line: Disclosure) -> bool:
     """True if the line records a drawn value; a plan's lines and the last lines do not."""
-    drawn = isinstance(line.event, Gaussian | BoundedRange | MwemCall | PureDp)
+    drawn = isinstance(line.event, Gaussian | BoundedRange | MwemCall | MwemSchedule | PureDp)
     return drawn and not line.nonce.startswith(("release", "sums", NOT_TOLD))
 
 

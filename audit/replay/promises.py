@@ -36,6 +36,8 @@ _SLACK = 1.0 + 1e-6
 _KNOWN = (Gaussian, PureDp, BoundedRange, Clock, MwemCall)
 _SINGLE = 24
 """Most responses of an event that are composed one by one; more responses disclose at least as much."""
+_LOSSES = 2**14
+"""Sums of losses at which no further response is composed; the rest discloses at least as much."""
 _PLACES = (0.5, 0.8, 0.95)
 """Places in its range at which a choice may have the larger of its two losses."""
 
@@ -134,7 +136,7 @@ def _losses(responses: Sequence[tuple[float, float, int]]) -> dict[float, float]
     chances = {0.0: 1.0}
     for high, low, count in responses:
         up = math.expm1(low) / (math.exp(low) - math.exp(high)) * math.exp(high)
-        for _ in range(min(count, _SINGLE)):
+        for _ in range(min(count, _SINGLE) if len(chances) < _LOSSES else 0):
             after: dict[float, float] = {}
             for loss, chance in chances.items():
                 for moved, part in ((loss + high, up), (loss + low, 1.0 - up)):

@@ -19,7 +19,7 @@ from audit.replay.tracked import NoiseRequest, Site
 from curator.releases.marginals.budget import selection_cost
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.maps import ROW_UNIT
-from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp
+from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp, leaves
 from fedkme.secagg.noise import SMOOTHING
 from fedkme.sums.vector import SumVector
 
@@ -60,10 +60,10 @@ def weak(case: Case, played: Played, site: Site, lines: Sequence[Disclosure]) ->
         )
         return
     calls = [choice for choice in choices if choice.what == "h2" and (site != BROADCAST or choice.number)]
-    later = [draw for draw in recorder.of(site) if site != BROADCAST or draw.number]
-    yield from _weak_h2(calls, later, lines)
+    values = [draw for draw in recorder.of(site) if draw.law == "laplace"]
+    yield from _weak_h2(calls, values[1:] if site == BROADCAST else values, lines)
     due = sorted(scale for line in lines for scale in _scales(case, site, line))
-    if not due or any(isinstance(event, MwemCall) for event in events):
+    if not due or any(isinstance(event, MwemCall) for event in leaves(events)):
         return
     if not draws and _is_maker(played, site):
         yield "a line is written and no noise is drawn"
@@ -117,20 +117,26 @@ def _weak_picks(picks: Sequence[Decision], events: Sequence[Event]) -> Iterator[
 def _weak_h2(
     choices: Sequence[Decision], draws: Sequence[NoiseRequest], lines: Sequence[Disclosure]
 ) -> Iterator[str]:
-    """Findings on calls of h2 with less noise than lines say, or with more iterations."""
-    declared_calls = [
-        (line.event, line.sensitivity / 2.0)
+    """Findings on iterations of h2 without a declared one of as little noise, or more than declared.
+
+    On a schedule calls differ: the iteration of the least noise needs the declared one of the least noise,
+    and so on.
+    """
+    due = sorted(
+        line.sensitivity / 2.0 / call.epsilon
         for line in lines
-        if isinstance(line.event, MwemCall) and line.sensitivity is not None
-    ]
-    if not choices or not declared_calls:
+        if line.sensitivity is not None
+        for call in leaves([line.event])
+        if isinstance(call, MwemCall)
+        for _ in range(call.iterations)
+    )
+    if not choices or not due:
         return
-    event, rows = declared_calls[0]
-    scales = {(draw.scale, choices[0].parameters["unit"]) for draw in draws if draw.law == "laplace"}
-    if any(scale * unit * event.epsilon * _ROUNDING < rows for scale, unit in scales):
+    unit = choices[0].parameters["unit"]
+    scales = sorted(draw.scale * unit for draw in draws for _ in range(draw.size))
+    if any(scale * _ROUNDING < least for scale, least in zip(scales, due, strict=False)):
         yield "an iteration of h2 has less noise than a line says"
-    iterations = sum(choice.parameters["iterations"] for choice in choices)
-    if iterations > sum(call.iterations for call, _ in declared_calls):
+    if sum(choice.parameters["iterations"] for choice in choices) > len(due):
         yield "h2 has more iterations than lines say"
 
 

@@ -29,7 +29,7 @@ from fedkme.privacy.events import (
     Event,
     ExactStatistic,
     RawRows,
-    repeated,
+    in_sequence,
     validation_of,
 )
 from fedkme.privacy.ledger import LedgerSink, nonce_of
@@ -141,8 +141,7 @@ class SummaryDisclosures(RunDisclosures):
         self._auction_nonce = ""
         self._exchanged = 1
         self._last_auction = 0
-        self._mean: Cost | None = None
-        self._untold = 0
+        self._untold: list[Cost] = []
 
     def head(self) -> Mapping[str, int | str] | None:
         """Length and last hash of the ledger so far."""
@@ -180,7 +179,8 @@ class SummaryDisclosures(RunDisclosures):
         """Disclosures to owners about each other's rows, as lines of round 1 for the owners' own ledgers.
 
         Args:
-            mean: cost of a broadcast, for the rows that one replaced row exchanges; the line's nonce will be
+            mean: cost of a broadcast, for the rows that one replaced row exchanges, or of all broadcasts on
+                a schedule, of which an owner writes the rounds that it is told of; the line's nonce will be
                 the broadcast's.
             question: event of being asked, or not.
             target: g~.
@@ -198,8 +198,7 @@ class SummaryDisclosures(RunDisclosures):
     def draw_mean(self, number: int, cost: Cost) -> None:
         """Count a release of the summary's mean, which owners learn later, directly or indirectly."""
         if number > 1:
-            self._untold += 1
-            self._mean = cost.of_rows(self._exchanged)
+            self._untold.append(cost.of_rows(self._exchanged))
 
     def pass_mean(self, broadcast: Broadcast) -> None:
         """Write all releases since the last broadcast as one event; see the module's docstring."""
@@ -210,10 +209,13 @@ class SummaryDisclosures(RunDisclosures):
         self._tell_means(number, NOT_TOLD)
 
     def _tell_means(self, number: int, nonce: str) -> None:
-        if self._untold and self._mean is not None:
-            event, sensitivity = repeated(self._mean.event, self._untold), self._mean.sensitivity
+        if self._untold:
+            event, sensitivity = (
+                in_sequence([cost.event for cost in self._untold]),
+                self._untold[-1].sensitivity,
+            )
             self._write([self._about(number, OWNERS, OWNERS, event, nonce, sensitivity)])
-        self._untold = 0
+        self._untold.clear()
 
     def pass_questions(self, number: int) -> None:
         """Write the auction's event, once a round, however often the auction asks."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fixed_point import FEATURE_UNIT, quantize_features
-from fedkme.privacy.events import Event, ExactStatistic, Gaussian, Laplace, MwemCall, PureDp
+from fedkme.privacy.events import Event, ExactStatistic, Gaussian, Laplace, MwemCall, MwemSchedule, PureDp
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.mwem import Estimate, Mwem, quantize
 from fedkme.privacy.noise import NoiseSource
@@ -48,6 +48,8 @@ class Cost:
                 event: Event = Gaussian(multiplier / count, releases)
             case MwemCall(epsilon, iterations):
                 event = MwemCall(epsilon * count, iterations)
+            case MwemSchedule(epsilon, iterations, first, last):
+                event = MwemSchedule(epsilon * count, iterations, first, last)
             case Laplace(multiplier, releases):
                 event = Laplace(multiplier / count, releases)
             case PureDp(epsilon, releases):
@@ -124,6 +126,13 @@ class MwemMean:
     together satisfy their bound for these fixed coins, and the bound survives averaging over the coins. It
     takes k d coins for k new rows instead of q d coins at every release. The rounding error, below eta per
     coordinate of a row and unbiased, stays the same from release to release.
+
+    **Which l a call has.** A run makes one call in each round, before it asks any owner, and none in between:
+    so l is the number of the call and of the round, from 1, and public. A round counts whether or not its
+    owners drop out, refuse, or send rows that are refused; a call that is repeated after a restart is the
+    same call, with the noise of the journal. On a schedule the call of round l has epsilon / sqrt(l), and
+    what it costs follows from that parameter as for any other call: nothing here relies on the sum that
+    Theorem 2 claims for the schedule.
     """
 
     def __init__(
@@ -137,6 +146,7 @@ class MwemMean:
         epsilon: float | None,
         iterations: int,
         estimate: Estimate = "last",
+        scheduled: int | None = None,
     ) -> None:
         """Start with no rows.
 
@@ -149,27 +159,37 @@ class MwemMean:
             epsilon: parameter of every iteration of later releases; None: no noise.
             iterations: T_sub.
             estimate: see Mwem.
+            scheduled: p, if the call of round l has epsilon / sqrt(l), up to l = p; None: all later calls
+                have epsilon.
         """
         self._noise = noise
         self._grid_step = grid_step
         self._mwem = Mwem(dimension, noise, grid_step=grid_step, estimate=estimate)
-        self._next = (initial_epsilon, initial_iterations)
+        self._initial = (initial_epsilon, initial_iterations)
         self._later = (epsilon, iterations)
+        self._last = None if scheduled is None else max(2, scheduled)  # call of the schedule
+        self._call = 1  # number of the next call
         self._index_sum = np.zeros(dimension, dtype=np.int64)
         self.size = 0
 
     @property
     def cost(self) -> Cost:
         """Cost of the next call of h2; the first call has parameters of its own."""
-        return self._cost_of(*self._next)
+        if self._call == 1:
+            return self._cost_of(*self._initial, None)
+        return self._cost_of(*self._later, (self._call, self._call))
 
     @property
     def later_cost(self) -> Cost:
-        """Cost of every call after the first."""
-        return self._cost_of(*self._later)
+        """Cost of every call after the first; on a schedule, of all of them together."""
+        return self._cost_of(*self._later, (2, self._last or 2))
 
-    def _cost_of(self, epsilon: float | None, iterations: int) -> Cost:
-        return _EXACT if epsilon is None else Cost(MwemCall(epsilon, iterations), _COORDINATE)
+    def _cost_of(self, epsilon: float | None, iterations: int, calls: tuple[int, int] | None) -> Cost:
+        if epsilon is None:
+            return _EXACT
+        if calls is None or self._last is None:
+            return Cost(MwemCall(epsilon, iterations), _COORDINATE)
+        return Cost(MwemSchedule(epsilon, iterations, *calls), _COORDINATE)
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Quantize and add rows, (k, d) in [-1, 1]."""
@@ -178,9 +198,21 @@ class MwemMean:
         self.size += len(rows)
 
     def release(self) -> NDArray[np.float64]:
-        """One call of h2 on the rows so far, (d,); zeros with no rows."""
-        epsilon, iterations = self._next
-        self._next = self._later
+        """One call of h2 on the rows so far, (d,); zeros with no rows.
+
+        Raises:
+            ConfigError: all calls of the schedule were made.
+        """
+        number = self._call
+        if self._last is not None and number > self._last:
+            raise ConfigError(
+                f"h2 has a schedule of {self._last} calls, and all of them were made",
+                "Plan as many calls as the run has rounds.",
+            )
+        epsilon, iterations = self._initial if number == 1 else self._later
+        if number > 1 and self._last is not None and epsilon is not None:
+            epsilon /= math.sqrt(number)
+        self._call += 1
         if self.size == 0:
             # The first call is for the seed set; without a seed set its large budget must not serve private
             # rows.
@@ -189,7 +221,7 @@ class MwemMean:
 
 
 def later_cost(release: MeanRelease) -> Cost:
-    """Cost of every release after the first, known before the first."""
+    """Cost of each release after the first, known before the first; on a schedule of h2, of all together."""
     return release.later_cost if isinstance(release, MwemMean) else release.cost
 
 

@@ -12,7 +12,7 @@ from audit.attacks.auctions import RELATION, chain_attack
 from audit.attacks.finding import Claim, Effort
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.privacy.accountants import Published, Sound
-from fedkme.privacy.settings import broadcast_events
+from fedkme.privacy.settings import EpsilonSchedule, MwemSettings, broadcast_events
 from lab.experiments.curves import CurveValue
 from lab.experiments.paper import PaperFigure
 from sim.config import SimulationSettings
@@ -107,12 +107,16 @@ def of_privacy(rows: Iterable[Row], scale: float) -> list[CurveValue]:
 
 def _of_run(row: Row) -> Iterator[CurveValue]:
     summary = SimulationSettings.model_validate(json.loads(row["configuration"])).summary
-    events = broadcast_events(summary.broadcast, summary.p, summary.auction.exchanged_rows)
+    exchanged, theorem = summary.auction.exchanged_rows, EpsilonSchedule()
+    events = broadcast_events(summary.broadcast, summary.p, exchanged)
+    scheduled = broadcast_events(MwemSettings(schedule=theorem), summary.p, exchanged)
     epsilons = {
         ("validation", "claimed"): row["privacy_published.D_v.owners and curator.published"],
         ("validation", "proven"): row["privacy_published.D_v.owners and curator.sound"],
         ("summary", "claimed"): Published().epsilon(events, SUMMARY_DELTA).epsilon,
         ("summary", "proven"): Sound().epsilon(events, SUMMARY_DELTA).epsilon,
+        ("schedule", "claimed"): theorem.epsilon,
+        ("schedule", "proven"): Sound().epsilon(scheduled, theorem.delta).epsilon,
     }
     for (panel, method), epsilon in epsilons.items():
         yield CurveValue(panel, method, row["p"], row["seed"], epsilon)

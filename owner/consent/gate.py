@@ -19,7 +19,16 @@ from fedkme.errors import (
     ProtocolError,
     SecureAggregationError,
 )
-from fedkme.privacy.events import CURATOR, OWNERS, Composed, Disclosure, Event, ExactStatistic, repeated
+from fedkme.privacy.events import (
+    CURATOR,
+    OWNERS,
+    Composed,
+    Disclosure,
+    Event,
+    ExactStatistic,
+    MwemSchedule,
+    repeated,
+)
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.summary_disclosures import MEAN, NOT_TOLD, PAYOUTS, mean_nonce, row_disclosures
 from fedkme.protocol import AuctionTerms, Broadcast, Consider, Invitation, SumTerms
@@ -71,6 +80,7 @@ class OwnerGate:
         self._refused = refused
         self._heard: dict[str, Disclosure] = {}
         self._heard_until: dict[str, int] = {}
+        self._rounds = 0
         self._sent: set[int] = set()
         self._invitation: Invitation | None = None
         self._sums: dict[int, str] = {}
@@ -135,6 +145,7 @@ class OwnerGate:
         heard = invitation.terms.heard if isinstance(invitation.terms, AuctionTerms) else ()
         self._heard = {about.nonce.partition(" ")[0]: about for about in heard}
         self._heard_until.clear()
+        self._rounds = invitation.rows
 
     def offered(self, table: Table) -> Table:
         """Select the rows that the run may have, in their order."""
@@ -268,6 +279,13 @@ class OwnerGate:
                     f"{self._owner} is asked for a ledger line that is not about owners in {invitation.run}",
                     "Look at the curator's software.",
                 )
+            if isinstance(event := about.event, MwemSchedule) and (
+                event not in invitation.planned or (event.first, event.last) != (2, max(2, invitation.rows))
+            ):
+                raise ProtocolError(
+                    f"{self._owner} is asked for lines about calls of h2 that {invitation.run} does not plan",
+                    "Look at the curator's software.",
+                )
 
     def _hear_mean(self, broadcast: Broadcast) -> list[Disclosure]:
         return self._hear(broadcast.round, MEAN, mean_nonce(broadcast.mean))
@@ -289,13 +307,21 @@ class OwnerGate:
         if about is None or new < 1:
             self.restore_heard(round_number, what)
             return []
+        if what == MEAN and round_number > self._rounds:  # the plan, which is the run's cost, has no more
+            raise ProtocolError(
+                f"{self._owner} is told of round {round_number} of a run of {self._rounds} rounds",
+                "Look at the curator's software.",
+            )
         if new > MOST_SILENT and isinstance(repeated(about.event, 2), Composed):
             raise ProtocolError(
                 f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence",
                 "Look at the curator's software.",
             )
         self.restore_heard(round_number, what)
-        event = repeated(about.event, new)
+        if isinstance(schedule := about.event, MwemSchedule):
+            event: Event = schedule.during(round_number + 1 - new, round_number)
+        else:
+            event = repeated(about.event, new)
         spread, nonce = about.sensitivity, nonce or about.nonce
         line = (about.run, round_number, OWNERS, OWNERS, event, about.relation, spread, nonce, about.certain)
         return [Disclosure(*line)]

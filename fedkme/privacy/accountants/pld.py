@@ -45,6 +45,7 @@ from fedkme.privacy.events import (
     Gaussian,
     Laplace,
     MwemCall,
+    MwemSchedule,
     PureDp,
     RawRows,
     SealedRows,
@@ -52,11 +53,12 @@ from fedkme.privacy.events import (
 )
 
 Counts = tuple[tuple[Event, int], ...]
-"""Events other than Composed, MwemCall and Clock, each with count 1, and the number of times it happened."""
+"""Single releases, each with count 1, and the number of times it happened: no composed event, h2 or clock."""
 
 SMALLEST_DELTA = 1e-11
 _RESOLUTION = 0.01  # of the grid, in root mean square losses of a release: 2.5e-5 of the variance at most
 _MOST_POINTS = 2.0**21
+_MOST_DIFFERENT = 512  # a distribution each, in 10 ms: a peer's plan may name thousands of calls of h2
 _MOST_RELEASES = 100_000  # beyond, the library's Fourier transforms take gigabytes
 _LEAST_LOSS = 1e-8  # root mean square loss of a release; the error of rounding is smaller
 _LARGEST_LOSS = 500.0  # of a release; above it e^loss nears the end of floats, and nothing is private
@@ -109,6 +111,8 @@ def to_dp_event(event: Event) -> Any:
             return library.SelfComposedDpEvent(library.ZCDpEvent(epsilon**2 / 2.0), count)
         case MwemCall() | Clock():
             return library.ComposedDpEvent([to_dp_event(piece) for piece in event.pieces()])
+        case MwemSchedule():
+            return library.ComposedDpEvent([to_dp_event(call) for call in event.calls()])
         case Composed(events):
             return library.ComposedDpEvent([to_dp_event(part) for part in events])
         case SealedRows():
@@ -200,7 +204,8 @@ def _variance(event: Event) -> float:
 
 
 def _is_computable(counts: Counts) -> bool:
-    small = _releases(counts) <= _MOST_RELEASES and _total_variance(counts) / 2.0 <= _LARGEST_LOSS
+    few = len(counts) <= _MOST_DIFFERENT and _releases(counts) <= _MOST_RELEASES
+    small = few and _total_variance(counts) / 2.0 <= _LARGEST_LOSS
     return small and _is_in_range(counts)
 
 

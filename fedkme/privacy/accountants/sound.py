@@ -9,7 +9,8 @@ Every method below bounds adaptive composition. The accountant reports the small
 | Gaussian and pure    | Gaussian, and those of the line before        | fedkme.privacy.gaussian   |
 | zCDP                 | all                                           | fedkme.privacy.accounting |
 | RDP                  | with a subsampled Gaussian                    | dp_accounting.rdp         |
-| PLD                  | all; delta >= 1e-11, up to 100,000 releases   | accountants.pld           |
+| PLD                  | all; delta >= 1e-11, up to 100,000 releases,  | accountants.pld           |
+|                      | 512 of them different                         |                           |
 
 h2 counts as its selections and its values, the clock as one pure release a run. A release without noise and a
 mechanism without a proof have epsilon = inf, with the reason.

@@ -32,6 +32,7 @@ from fedkme.privacy.events.mechanisms import HashedRows as HashedRows
 from fedkme.privacy.events.mechanisms import Laplace as Laplace
 from fedkme.privacy.events.mechanisms import MwemCall as MwemCall
 from fedkme.privacy.events.mechanisms import MwemRelation as MwemRelation
+from fedkme.privacy.events.mechanisms import MwemSchedule as MwemSchedule
 from fedkme.privacy.events.mechanisms import PrivAuction as PrivAuction
 from fedkme.privacy.events.mechanisms import PureDp as PureDp
 from fedkme.privacy.events.mechanisms import RawRows as RawRows
@@ -39,5 +40,6 @@ from fedkme.privacy.events.mechanisms import Relation as Relation
 from fedkme.privacy.events.mechanisms import SealedRows as SealedRows
 from fedkme.privacy.events.mechanisms import SubsampledGaussian as SubsampledGaussian
 from fedkme.privacy.events.mechanisms import event_from_json as event_from_json
+from fedkme.privacy.events.mechanisms import in_sequence as in_sequence
 from fedkme.privacy.events.mechanisms import leaves as leaves
 from fedkme.privacy.events.mechanisms import repeated as repeated

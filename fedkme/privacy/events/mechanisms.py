@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, get_args
 
@@ -21,9 +22,7 @@ MWEM_ITERATION_COST: Mapping[MwemRelation, tuple[float, float]] = {
     "add-remove, q public": (2.0, 1.0),
 }
 """One iteration of h2 with parameter e: (bounded range of the selection, pure DP of the value), over e.
-
-The argument stands in the docstring of fedkme.privacy.mwem.
-"""
+The argument stands in the docstring of fedkme.privacy.mwem."""
 
 CHOICE_SLACK = 2.0**-30
 """Range that a choice (fedkme.privacy.noise.choose) is charged on top of the range of its scores. It covers
@@ -143,6 +142,51 @@ class MwemCall(Event):
             BoundedRange(selection * self.epsilon + CHOICE_SLACK, self.iterations),
             Laplace(1.0 / (value * self.epsilon), self.iterations),
         )
+
+
+MOST_CALLS = 2**14  # in one schedule: a peer may name it, and accountants look at each call
+
+
+@dataclass(frozen=True)
+class MwemSchedule(Event):
+    """Calls first..last of h2, of which call l has T iterations with parameter epsilon / sqrt(l).
+
+    Sarpatwar 2019, Theorem 2. Accountants compose the calls; no total is read from the schedule.
+    """
+
+    kind: ClassVar[str] = "mwem-schedule"
+    epsilon: float
+    iterations: int
+    first: int
+    last: int
+    relation: MwemRelation = "replace-one"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.last - self.first < MOST_CALLS:
+            what = f"the event '{self.kind}' cannot have calls {self.first} to {self.last}"
+            raise ConfigError(what, f"Calls are counted upwards, at most {MOST_CALLS} of them.")
+
+    @property
+    def assumes(self) -> frozenset[Relation]:
+        """The relation of each call."""
+        return next(self.calls()).assumes
+
+    def calls(self) -> Iterator[MwemCall]:
+        """The event of each call, in order."""
+        for number in range(self.first, self.last + 1):
+            yield MwemCall(self.epsilon / math.sqrt(number), self.iterations, self.relation)
+
+    def during(self, first: int, last: int) -> MwemSchedule:
+        """The calls of some rounds.
+
+        Raises:
+            ConfigError: a round lies outside the schedule.
+        """
+        if not self.first <= first <= last <= self.last:
+            what = f"rounds {first} to {last} are asked for, and the schedule has {self.first} to {self.last}"
+            raise ConfigError(what, "Keep to the rounds of the plan.")
+        return replace(self, first=first, last=last)
 
 
 @dataclass(frozen=True)
@@ -269,10 +313,12 @@ _COUNTED = (Gaussian, Laplace, BoundedRange, PureDp, SubsampledGaussian, RawRows
 
 
 def leaves(events: Iterable[Event]) -> Iterator[Event]:
-    """The events without the `Composed` around them, in order."""
+    """The events without the `Composed` around them, in order; a schedule of h2 is its calls."""
     for event in events:
         if isinstance(event, Composed):
             yield from leaves(event.events)
+        elif isinstance(event, MwemSchedule):
+            yield from event.calls()
         else:
             yield event
 
@@ -289,6 +335,18 @@ def repeated(event: Event, times: int) -> Event:
     if isinstance(event, _COUNTED):
         return replace(event, count=times * event.count)
     return Composed((event,) * times)
+
+
+def in_sequence(events: Sequence[Event]) -> Event:
+    """The event of releases one after another, at least one: as short as `repeated` and a schedule allow."""
+    first = events[0]
+    if all(event == first for event in events):
+        return repeated(first, len(events))
+    if isinstance(first, MwemSchedule):
+        whole = replace(first, last=first.first + len(events) - 1)
+        if list(events) == [whole.during(number, number) for number in range(whole.first, whole.last + 1)]:
+            return whole
+    return Composed(tuple(events))
 
 
 def event_from_json(plain: object) -> Event:

@@ -38,6 +38,7 @@ from fedkme.privacy.events import (
     Event,
     Gaussian,
     MwemCall,
+    MwemSchedule,
     PureDp,
     validation_of,
 )
@@ -59,6 +60,7 @@ RUN, CONSUMER, OWNER = "run-1", "hospital", "north"
 MEAN_COST = Cost(Gaussian(4.0), 2.0)
 COUNTS = histogram_noise(0.5)
 COUNTED = COUNTS.event
+SCHEDULE = MwemSchedule(0.05, 5, 2, 6)
 CLOCK = Clock(0.25)
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1)),))
 VECTOR = SumVector(SumQuery((), Layout(), counts=True), SCHEMA)
@@ -117,19 +119,21 @@ def histogram_of_an_owner(books: Books, drawn: Drawn, event: Event) -> None:
 
 
 def in_an_auction(
-    books: Books, target: Drawn, paid: Event | None = None
+    books: Books, target: Drawn, paid: Event | None = None, mean: Cost = MEAN_COST
 ) -> tuple[SummaryDisclosures, OwnerGate]:
     """Both sides' gates of a run with this g~, and perhaps an allowance for payouts."""
     curator, owner = SummaryDisclosures(RUN, books.curator, CONSUMER), OwnerGate(OWNER, books.owner)
     curator.open(CLOCK, target, 1, paid)
-    heard = curator.to_be_heard(MEAN_COST, CLOCK, target, paid)
+    heard = curator.to_be_heard(mean, CLOCK, target, paid)
     terms = AuctionTerms(FourierSpec("paired", 8, 1.0, 3, 0), target, 6, heard)
     owner.restore(Invitation(RUN, "digest", CONSUMER, "clock", (), terms))
     return curator, owner
 
 
-def broadcast_of_the_summary(books: Books, drawn: Drawn, event: Event) -> None:
-    curator, owner = in_an_auction(books, np.zeros(8, np.int32))
+def broadcast_of_the_summary(
+    books: Books, drawn: Drawn, event: Event, planned: Event = MEAN_COST.event
+) -> None:
+    curator, owner = in_an_auction(books, np.zeros(8, np.int32), mean=Cost(planned, 2.0))
     curator.draw_mean(2, Cost(event, 2.0))
     statement = Broadcast(2, 1, drawn)
     curator.pass_mean(statement)
@@ -171,6 +175,12 @@ MECHANISMS: dict[str, tuple[Draw, Event, str, str]] = {
     "picks of D_v": (picks_of_d_v, BoundedRange(0.2), D_V, OWNERS),
     "histogram of an owner": (histogram_of_an_owner, COUNTED, OWNER, OWNERS),
     "g_l": (broadcast_of_the_summary, MEAN_COST.event, OWNERS, OWNERS),
+    "g_l, MWEM on a schedule": (
+        partial(broadcast_of_the_summary, planned=SCHEDULE),
+        SCHEDULE.during(2, 2),
+        OWNERS,
+        OWNERS,
+    ),
     "clock": (clock, CLOCK, OWNERS, OWNERS),
     "sums with noise": (noisy_sums, Gaussian(6.0), OWNER, CURATOR),
     "a release": (noisy_sums, Gaussian(6.0), OWNER, CONSUMER),
@@ -186,7 +196,7 @@ SUMS = ("sums with noise", "a release", "of sums as they are")
 DRAWS: dict[str, tuple[str, ...] | str] = {
     "g~ by a Gaussian": MEANS,
     "g~ by landmarks": MEANS,
-    "g~ and g_l by h2": ("g~, MWEM",),
+    "g~ and g_l by h2": ("g~, MWEM", "g_l, MWEM on a schedule"),
     "g_l by Gaussians": ("g_l",),
     "Descending clock": ("clock",),
     "PRIVAUCTION as published": RANK,
