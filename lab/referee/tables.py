@@ -211,7 +211,7 @@ def tables() -> dict[str, RefereeTable]:
             ("AGEP", "EDU", "PINCP_DECILE"),
         ),
     }
-    return found | {f"xor-{k}": xor_table(k) for k in range(2, 6)}
+    return found | {f"xor-{k}": xor_table(k) for k in range(2, 8)}
 
 
 def codes(table: Table, real: Table, schema: Schema, bins: int = 8) -> NDArray[np.int64]:
