@@ -39,9 +39,29 @@ MOST_LINES = 2**17
 MOST_BYTES = 2**14
 """Limit of bytes in a chain of certificates: a leaf and two authorities of `fedkme pki` have 2,000."""
 _ORIGIN = r"fedkme\.ledger/(?:owner|curator|consumer)/[A-Za-z0-9._-]{1,63}"
-_TEXT = re.compile(rf"({_ORIGIN})\n(0|[1-9]\d{{0,15}})\n([A-Za-z0-9+/]{{43}}=)\n")
-_LINE = re.compile(rf"— ({_ORIGIN}) ([A-Za-z0-9+/]+={{0,2}})")
+_SIZE_AND_ROOT = r"\n(0|[1-9]\d{0,15})\n([A-Za-z0-9+/]{43}=)\n"
 _REMEDY = "Keep the files as evidence, and ask the party whose head it is."
+
+
+@dataclass(frozen=True, slots=True)
+class NoteForm:
+    """Form of the notes that a reader takes, as expressions.
+
+    Attributes:
+        origin: of the names of logs.
+        signer: of the names of keys.
+        more: of what may follow the third line of the text.
+    """
+
+    origin: str
+    signer: str
+    more: str = ""
+
+
+LEDGERS = NoteForm(_ORIGIN, _ORIGIN)
+"""Notes of this project's logs, of which nothing is left out and to which nothing is added."""
+ANY_LOG = NoteForm(r"[^\n]+", r"[^\s+]+", r"(?:[^\n]+\n)*")
+"""Notes of any log of C2SP, whatever lines it adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +72,18 @@ class Checkpoint:
         origin: the log, `fedkme.ledger/ROLE/NAME`.
         size: number of leaves; it never falls.
         root: of RFC 6962, 32 bytes.
+        more: lines that another log adds, with their ends; logs of this project add none.
     """
 
     origin: str
     size: int
     root: bytes
+    more: str = ""
 
     @property
     def text(self) -> str:
         """The text that is signed."""
-        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
+        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n{self.more}"
 
 
 def origin_of(role: Role, name: str) -> str:
@@ -134,15 +156,16 @@ def signature_line(checkpoint: Checkpoint, origin: str, identity: Identity) -> s
     return f"— {origin} {base64.b64encode(number + signature).decode()}\n"
 
 
-def read_note(note: str) -> tuple[Checkpoint, list[tuple[str, bytes]]]:
+def read_note(note: str, form: NoteForm = LEDGERS) -> tuple[Checkpoint, list[tuple[str, bytes]]]:
     """Parse a note into its checkpoint and its signatures with the names of their keys; verify nothing.
 
     Raises:
-        LedgerError: the text is no note of a ledger.
+        LedgerError: the text is no note of the form.
     """
     text, separator, below = note.partition("\n\n")
-    match = _TEXT.fullmatch(f"{text}\n")
-    lines = [_LINE.fullmatch(line) for line in below.splitlines()]
+    match = re.fullmatch(f"({form.origin}){_SIZE_AND_ROOT}({form.more})", f"{text}\n")
+    line_of_form = re.compile(f"— ({form.signer}) ([A-Za-z0-9+/]+={{0,2}})")
+    lines = [line_of_form.fullmatch(line) for line in below.splitlines()]
     if not separator or match is None or len(lines) > MOST_LINES or (below and not below.endswith("\n")):
         raise _refused("is no checkpoint of a ledger")
     signatures = []
@@ -153,7 +176,7 @@ def read_note(note: str) -> tuple[Checkpoint, list[tuple[str, bytes]]]:
             signatures.append((line[1], base64.b64decode(line[2], validate=True)))
         except binascii.Error:
             raise _refused("has a signature that is not base64") from None
-    checkpoint = Checkpoint(match[1], int(match[2]), base64.b64decode(match[3]))
+    checkpoint = Checkpoint(match[1], int(match[2]), base64.b64decode(match[3]), match[4])
     if checkpoint.text != f"{text}\n":
         raise _refused("is not spelled as a checkpoint is")
     return checkpoint, signatures

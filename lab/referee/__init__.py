@@ -14,7 +14,10 @@ memory are of that process and its children, imports and a simulation's own eval
 scorers/ that runs in the environment of the package that wrote the test. A figure says who wrote the test,
 which way is better, and by how much two releases differ without a reason (`slack`).
 
-**Environment** (environments.py): environments.toml pins what an entrant or scorer needs; `fedkme referee
+**Check** (checks.py): figures without made rows: rows that stand for rows, heads, a running
+curator's answers, units, a dossier, an accountant.
+
+**Environment** (environments.py): locks/NAME.txt pins all that an entrant or scorer needs; `fedkme referee
 prepare` puts it into build/referee/NAME once, and nothing is fetched afterwards. An interpreter that the
 user made takes its place by `--python NAME=PATH`: so do rivals that are not on PyPI. What is not there is
 left out with a word.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.verbs import AsJson, Verbs, epilog, print_json
 
 if TYPE_CHECKING:
+    from lab.referee.checks import ChecksPlan
     from lab.referee.entrants import Entrant
     from lab.referee.figures import Figure
     from lab.referee.run import RefereePlan
@@ -29,7 +30,7 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "xor-2": ("independent", "ours"),
     "xor-3": ("independent", "ours"),
 }
-"""Entrants of `--quick` by table; on the XORs a published figure is the rival."""
+"""Entrants of `--quick` by table; on the XORs a published figure is the rival. Checks are in it, too."""
 _JSON = "an object: lost_again (number), rows (place, verdict, ours, rival, published, ...), failures"
 
 
@@ -44,7 +45,7 @@ def referee_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Three tables, epsilon 1, one seed: minutes.")
     ] = False,
-    tables: Annotated[str, typer.Option(help="Tables, by commas; all by default.")] = "",
+    tables: Annotated[str, typer.Option(help="Tables and checks, by commas; all by default.")] = "",
     entrants: Annotated[str, typer.Option(help="Entrants, by commas; all by default.")] = "",
     epsilon: Annotated[str, typer.Option(help="0.3,1,3.")] = "",
     seeds: Annotated[str, typer.Option(help="0,1,2.")] = "",
@@ -55,6 +56,10 @@ def referee_command(
     rival: Annotated[
         list[str] | None,
         typer.Option(help="NAME=FILE: a rival's file, with --python NAME=PATH.", metavar="NAME=FILE"),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(help="sigstore-conformance=FOLDER, promtool=PROGRAM.", metavar="NAME=PATH"),
     ] = None,
     limit: Annotated[float | None, typer.Option(help="CPU seconds for an entrant; 900, quick 300.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Write lab/referee/won.csv anew.")] = False,
@@ -68,35 +73,50 @@ def referee_command(
     """
     if context.invoked_subcommand is not None:
         return
+    from lab.referee.checks import CHECKS, ChecksPlan, paths_given
     from lab.referee.environments import interpreters
     from lab.referee.run import RefereePlan
 
-    own = _rivals(rival or (), _pairs(python or (), "--python"))
-    chosen = _tables(tables, tuple(QUICK) if quick else ())
+    pythons = _pairs(python or (), "--python")
+    own = _rivals(rival or (), pythons)
+    known = {check.table for check in CHECKS}
+    names, only = _parts(tables), _known_entrants(entrants)
+    chosen = _tables([name for name in names if name not in known], tuple(QUICK) if quick else (), names)
     plan = RefereePlan(
         chosen,
-        {name: [*_entrants(entrants, QUICK.get(name, ()) if quick else ()), *own] for name in chosen},
+        {name: [*_entrants(only, QUICK.get(name, ()) if quick else ()), *own] for name in chosen},
         _numbers(epsilon, "--epsilon") or ((1.0,) if quick else (0.3, 1.0, 3.0)),
         _seeds(seeds) or ((0,) if quick else (0, 1, 2)),
-        interpreters(_pairs(python or (), "--python")),
+        interpreters(pythons),
         limit or (300.0 if quick else 900.0),
     )
-    _judge(plan, out, keep, as_json)
+    checks = ChecksPlan(
+        [x for x in CHECKS if x.table in (names or known) and x.entrant.name in (only or [x.entrant.name])],
+        plan.seeds,
+        plan.interpreters,
+        paths_given(_pairs(given or (), "--given")),
+        plan.limit,
+    )
+    _judge(plan, checks, out, keep, as_json)
 
 
-def _judge(plan: RefereePlan, out: Path, keep: bool, as_json: bool) -> None:
+def _judge(plan: RefereePlan, checks: ChecksPlan, out: Path, keep: bool, as_json: bool) -> None:
     """Run a plan and print its table; leave with 1 if a row that was won is lost."""
+    from lab.referee.checks import run_checks
+    from lab.referee.figures import read_figures
     from lab.referee.run import referee
 
     wanted = {entrant.environment for every in plan.entrants.values() for entrant in every}
-    wanted |= {score.environment for score in plan.scores}
-    absent = wanted - plan.interpreters.keys()
-    for name in sorted(absent):
+    wanted |= {score.environment for score in plan.scores if plan.tables}
+    wanted |= {check.entrant.environment for check in checks.checks}
+    for name in sorted(wanted - plan.interpreters.keys()):
         _say(f"{name} is left out: its environment was not made. Run: fedkme referee prepare {name}")
-    _show(referee(plan, out, _say), plan.tables, keep, as_json)
+    run_checks(checks, out, read_figures(out), _say)
+    shown = {*plan.tables, *(check.table for check in checks.checks)}
+    _show(referee(plan, out, _say), shown, keep, as_json)
 
 
-def _show(figures: Sequence[Figure], tables: Mapping[str, object], keep: bool, as_json: bool) -> None:
+def _show(figures: Sequence[Figure], tables: Collection[str], keep: bool, as_json: bool) -> None:
     from lab.referee.standing import (
         as_markdown,
         failures,
@@ -136,7 +156,12 @@ def prepare(
     from lab.referee.environments import prepare as make
 
     for name in names or environments():
-        _say(f"{name}: {make(name)}")
+        try:
+            _say(f"{name}: {make(name)}")
+        except DataError as error:
+            if names:
+                raise
+            _say(f"{name} is left out: {error.cause}")  # the others are of use without it
 
 
 @app.verb("fedkme referee rows adult --seed 1 --out adult-1")
@@ -150,7 +175,7 @@ def rows(
     from lab.referee.figures import RunKey
     from lab.referee.run import write_task
 
-    chosen = _tables(table, ())[table]
+    chosen = _tables([table], ())[table]
     if out.exists():
         raise ConfigError(f"{out} exists", "Name a new folder by --out.")
     write_task(out, chosen, chosen.split(seed), RunKey(table, "yours", epsilon, "trusted", seed, ""))
@@ -175,7 +200,7 @@ def add(
 
     if name.startswith(OURS) or trust not in ("trusted", "secure"):
         raise ConfigError(f"'{name[:40]}', {trust[:20]}: no name and trust of an entrant", "Choose others.")
-    chosen = _tables(table, ())
+    chosen = _tables([table], ())
     if not csv.is_file():
         raise DataError(f"there is no file {csv}", "Name the rows by --csv.")
     digest = hashlib.sha256(csv.read_bytes()).hexdigest()[:8]
@@ -207,31 +232,41 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _tables(text: str, usual: Sequence[str]) -> dict[str, RefereeTable]:
+def _tables(
+    given: Sequence[str], usual: Sequence[str], with_checks: Sequence[str] = ()
+) -> dict[str, RefereeTable]:
     """Tables by name whose files are here; others are left out with a word."""
     from lab.referee.tables import tables
 
     known = tables()
-    names = _parts(text) or list(usual) or list(known)
+    names = given or () if with_checks else given or list(usual) or list(known)
     for name in names:
         if name not in known:
             raise ConfigError(f"there is no table '{name[:40]}'", f"Choose of {', '.join(known)}.")
         if not known[name].is_here():
             _say(f"{name} is left out: {known[name].file} is not in the folder of the data ($FEDKME_DATA).")
     found = {name: known[name] for name in names if known[name].is_here()}
-    if not found:
+    if not found and len(given) == len(with_checks):
         raise DataError("no table has its file", "Set FEDKME_DATA to the folder of the public data.")
     return found
 
 
-def _entrants(text: str, usual: Sequence[str]) -> list[Entrant]:
+def _known_entrants(text: str) -> list[str]:
+    """Names of entrants of tables or checks."""
+    from lab.referee.checks import CHECKS
     from lab.referee.entrants import ENTRANTS
 
-    names = _parts(text) or list(usual) or list(ENTRANTS)
-    for name in names:
-        if name not in ENTRANTS:
-            raise ConfigError(f"there is no entrant '{name[:40]}'", f"Choose of {', '.join(ENTRANTS)}.")
-    return [ENTRANTS[name] for name in names]
+    known = dict.fromkeys([*ENTRANTS, *(check.entrant.name for check in CHECKS)])
+    for name in _parts(text):
+        if name not in known:
+            raise ConfigError(f"there is no entrant '{name[:40]}'", f"Choose of {', '.join(known)}.")
+    return _parts(text)
+
+
+def _entrants(only: Sequence[str], usual: Sequence[str]) -> list[Entrant]:
+    from lab.referee.entrants import ENTRANTS
+
+    return [ENTRANTS[name] for name in only or usual or ENTRANTS if name in ENTRANTS]
 
 
 def _rivals(given: Sequence[str], pythons: Mapping[str, Path]) -> list[Entrant]:

@@ -31,7 +31,7 @@ class Entrant:
     Attributes:
         name: in figures.csv.
         file: in entrants/, or anywhere.
-        environment: name in environments.toml, whose interpreter runs the file; empty: ours.
+        environment: name of a lock, whose interpreter runs the file; empty: ours.
         options: for the file.
         trusts: kinds of trust that it offers.
         promise: relation, delta and trust, as its authors state them.

@@ -1,10 +1,9 @@
-"""Environments of other people's tools: made once of pins from PyPI, used offline afterwards."""
+"""Environments of other people's tools: made once of a lock from PyPI, used offline afterwards."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,8 @@ from fedkme.errors import ConfigError, DataError
 
 HOME = Path("build/referee")
 """Folder of the environments, one a folder."""
+LOCKS = Path(__file__).parent / "locks"
+"""Folder of the locks, NAME.txt: the tool's pin first, then what it needs, by `pip freeze` on Python 3.11."""
 _DONE = "pins.txt"
 
 
@@ -22,23 +23,30 @@ class Environment:
     """Interpreter of one tool.
 
     Attributes:
-        name: of the folder.
-        package: whose version is the tool's.
-        requires: pins, as pip takes them.
+        name: of the lock, and of the folder.
+        pins: every package of it, with its version; the first is the tool.
     """
 
     name: str
-    package: str
-    requires: tuple[str, ...]
+    pins: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        """Package whose version is the tool's."""
+        return self.pins[0].partition("==")[0].partition("[")[0]
+
+    @property
+    def text(self) -> str:
+        """Lock as pip reads it."""
+        return "\n".join(self.pins) + "\n"
 
 
 @cache
 def environments() -> Mapping[str, Environment]:
-    """Environments of environments.toml by name."""
-    text = (Path(__file__).parent / "environments.toml").read_text(encoding="utf-8")
+    """Environments by name, a lock each."""
     return {
-        name: Environment(name, entry["package"], tuple(entry["requires"]))
-        for name, entry in tomllib.loads(text).items()
+        path.stem: Environment(path.stem, tuple(path.read_text(encoding="utf-8").split()))
+        for path in sorted(LOCKS.glob("*.txt"))
     }
 
 
@@ -52,34 +60,23 @@ def prepare(name: str, home: Path = HOME) -> Path:
     if name not in environments():
         raise ConfigError(f"there is no environment '{name[:40]}'", f"Choose of {', '.join(environments())}.")
     environment, folder = environments()[name], home / name
-    pins = "\n".join(environment.requires) + "\n"
     python = folder / "bin" / "python"
-    if _is_made(folder, pins):
+    if _is_made(folder, environment):
         return python
-    for command in (
-        [sys.executable, "-m", "venv", "--clear", str(folder)],
-        [
-            str(python),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            *environment.requires,
-        ],
-    ):
+    install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", *environment.pins)
+    for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], [str(python), *install]):
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if ended.returncode:
             said = " / ".join(ended.stderr.strip().splitlines()[-3:])
             cause = f"the environment {name} could not be made: {said[:400]}"
             raise DataError(cause, f"Make one yourself and give it as --python {name}=PATH.")
-    (folder / _DONE).write_text(pins, encoding="utf-8")
+    (folder / _DONE).write_text(environment.text, encoding="utf-8")
     return python
 
 
-def _is_made(folder: Path, pins: str) -> bool:
+def _is_made(folder: Path, environment: Environment) -> bool:
     done = folder / _DONE
-    return done.is_file() and done.read_text(encoding="utf-8") == pins
+    return done.is_file() and done.read_text(encoding="utf-8") == environment.text
 
 
 def interpreters(given: Mapping[str, Path], home: Path = HOME) -> dict[str, Path]:
@@ -87,7 +84,7 @@ def interpreters(given: Mapping[str, Path], home: Path = HOME) -> dict[str, Path
     found = {
         name: home / name / "bin" / "python"
         for name, environment in environments().items()
-        if _is_made(home / name, "\n".join(environment.requires) + "\n")
+        if _is_made(home / name, environment)
     }
     return {"": Path(sys.executable)} | found | dict(given)
 

@@ -206,7 +206,7 @@ def as_markdown(rows: Sequence[RowStanding]) -> str:
         table, epsilon, trust, name = row.place
         cells = (
             f"**{row.verdict}**" if row.verdict == LOST else row.verdict,
-            f"{table} {epsilon:g} {trust}",
+            table if math.isinf(epsilon) else f"{table} {epsilon:g} {trust}",
             f"{name} {'+' if row.kind.better > 0 else '-'}",
             row.kind.by,
             f"{_shown(row.published.value)} {row.published.who}" if row.published else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lab.referee import entrants, standing, tables
+from fedkme.errors import DataError
+from lab.referee import checks, entrants, standing, tables
+from lab.referee import environments as environment_module
+from lab.referee.checks import CHECKS
 from lab.referee.cli import app
 from lab.referee.entrants import ENTRANTS, Entrant
-from lab.referee.environments import environments
+from lab.referee.environments import Environment, environments
 from lab.referee.figures import FILE, MADE, read_figures
 from lab.referee.scores import KINDS, SCORES
 
@@ -47,6 +51,7 @@ class Bench:
         self.folder = folder
         self.patch = monkeypatch
         monkeypatch.setattr(tables, "tables", lambda: {"xor-2": tables.xor_table(2, 400)})
+        monkeypatch.setattr(checks, "CHECKS", ())
         monkeypatch.setattr(standing, "WON", folder / "won.csv")
         monkeypatch.setattr(standing, "published_figures", list)
         monkeypatch.chdir(folder)  # environments of others are in build/, which is not here
@@ -62,7 +67,11 @@ class Bench:
     def run(self, line: str = "--seeds 0 --epsilon 1") -> tuple[int, str]:
         """Run a command line; return its exit status and all that it printed."""
         result = CliRunner().invoke(
-            app, [*shlex.split(line), *(["--out", "out"] if "--out" not in line else [])]
+            app,
+            [
+                *shlex.split(line),
+                *(["--out", "out"] if "--out" not in line and "prepare" not in line else []),
+            ],
         )
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -192,13 +201,41 @@ def test_tables_without_their_file_are_left_out_with_a_word(
 
 
 def test_every_figure_and_environment_is_known() -> None:
-    assert {name for score in SCORES for name in score.names} | {"CPU seconds", "memory MB"} == set(KINDS)
+    named = {name for score in SCORES for name in score.names} | {"CPU seconds", "memory MB"}
+    assert named | {name for check in CHECKS for name in check.names} == set(KINDS)
     needed = {entrant.environment for entrant in ENTRANTS.values()} | {score.environment for score in SCORES}
+    needed |= {check.entrant.environment for check in CHECKS}
     assert needed - {""} == set(environments())
-    assert all("==" in pin for each in environments().values() for pin in each.requires)
-    assert {(x.table in tables.tables()) and (x.figure in KINDS) for x in standing.published_figures()} == {
-        True
-    }
+    known = {*tables.tables(), *(check.table for check in CHECKS)}
+    assert all(x.table in known and x.figure in KINDS for x in standing.published_figures())
+
+
+def test_an_environment_is_pinned_wholly_and_its_tool_comes_first() -> None:
+    for name, environment in environments().items():
+        assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", pin) for pin in environment.pins), name
+        assert environment.package.lower().partition("-")[0] == name
+        assert len(set(environment.pins)) == len(environment.pins)
+
+
+def test_an_environment_that_cannot_be_made_leaves_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = {name: Environment(name, (f"{name}==1",)) for name in ("gone", "there")}
+    monkeypatch.setattr(environment_module, "environments", lambda: planted)
+    made = []
+
+    def prepare(name: str) -> str:
+        if name == "gone":
+            raise DataError("the environment gone could not be made: no network", "Make one yourself.")
+        made.append(name)
+        return name
+
+    monkeypatch.setattr(environment_module, "prepare", prepare)
+    code, said = bench.run("prepare")
+    assert (code, made) == (0, ["there"])
+    assert "gone is left out: the environment gone could not be made: no network" in said
+    with pytest.raises(DataError):
+        bench.run("prepare gone")  # who names it hears of it
 
 
 @pytest.mark.parametrize("name", ["adult", "acs"])
