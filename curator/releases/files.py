@@ -16,6 +16,7 @@ from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, js
 from fedkme.answers.answer import Answer
 from fedkme.answers.card import usual_answers
 from fedkme.answers.evidence import Evidence
+from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.sums import SumEvidence
 from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
@@ -33,13 +34,20 @@ MEASURED_ROWS = 20_000
 def card_of(
     stored: StoredRelease,
     mechanism: str,
-    rows: int,
+    table: Table,
     utility: Callable[[], Mapping[str, float]],
     making: Making,
+    weights: FloatArray | None = None,
 ) -> DataCard:
-    """Make the card, without notes, of a file that follows from a release.
+    """Make the card, without notes, of rows that follow from a release.
 
-    `utility` computes figures that read no private row.
+    Args:
+        stored: the release.
+        mechanism: its name.
+        table: the rows that were made.
+        utility: computes figures that read no private row.
+        making: runs the steps.
+        weights: weights of the rows, with sum 1; None: all rows weigh the same.
     """
     settings = dict(stored.settings)
     z = settings.get("z")
@@ -48,7 +56,7 @@ def card_of(
     return DataCard(
         mechanism,
         stored.schema,
-        rows,
+        len(table),
         stored.rows,
         stored.owners,
         stored.event,
@@ -57,14 +65,19 @@ def card_of(
         settings,
         making.step("figures of utility", utility) or {},
         "the release itself; no row was read",
-        answers=card_answers(lambda: SumEvidence(stored), making),
+        answers=card_answers(lambda: SumEvidence(stored), WeightedTable(table, weights), making),
     )
 
 
-def card_answers(evidence: Callable[[], Evidence], making: Making) -> list[Answer]:
-    """Compute the answers of a card, as many as possible."""
-    answers = making.step("answers of the card", lambda: usual_answers(evidence(), making.step))
-    return answers or []
+def card_answers(evidence: Callable[[], Evidence], made: WeightedTable, making: Making) -> list[Answer]:
+    """Compute the answers of a card, as many as possible: those that `fedkme ask` gives of the same files."""
+
+    def answers() -> list[Answer]:
+        known = evidence()
+        rows = replace(made, table=with_gaps(made.table, known.schema))
+        return usual_answers(known, rows, making.step)
+
+    return making.step("answers of the card", answers) or []
 
 
 def make_synthetic(table: Table, card: DataCard, making: Making) -> None:

@@ -15,6 +15,7 @@ from fedkme.answers.answer import Answer, ask
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.functions import columns_of, names_of
 from fedkme.answers.grammar import parse
+from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.quantities import Unit
 from fedkme.tables.cells import date_of
 from fedkme.tables.schema import Schema
@@ -110,12 +111,14 @@ def _effective_share(answer: Answer) -> float:
 
 def usual_answers(
     evidence: Evidence,
+    made: WeightedTable | None = None,
     step: Callable[[str, Callable[[], list[Answer]]], list[Answer] | None] = lambda _, make: make(),
 ) -> list[Answer]:
     """Answers to the usual questions, and to further questions until ten answers have an interval.
 
     Args:
         evidence: means that the release gives.
+        made: rows that were made from the release, to which answers are drawn.
         step: runs the step of a derivation (`fedkme.ops.derivation`), or returns None where the step fails;
             then the answers to that question are missing.
     """
@@ -124,7 +127,9 @@ def usual_answers(
     answers: list[Answer] = []
     for question in [*usual, *further[:MOST]]:
         if len(answers) < MOST or sum(not math.isnan(answer.low) for answer in answers) < MOST:
-            answers += step(f"the answer to {question}", partial(ask, evidence, question)) or []
+            answers += (
+                step(f"the answer to {question}", partial(ask, evidence, question, None, lambda: made)) or []
+            )
     return answers
 
 

@@ -72,7 +72,7 @@ def make_points(
         return {**distances(*squares), "sum of |weight|": points.l1}
 
     gamma = kernel_units(features)[2]
-    card = card_of(stored, mechanism, len(table), utility, making)
+    card = card_of(stored, mechanism, table, utility, making, points.weights)
     make_weighted(table, points.weights, gamma, card, making)
     if settings.rows is not None:
         count = settings.rows

@@ -114,7 +114,7 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
         making.tell("sampling", f"{rows} rows, and comparing them with the release", 1.0)
         table = trained.sample(rows, settings.seed or 0)
         near = partial(distance_to_release, stored, table)
-        make_synthetic(table, card_of(stored, self.mechanism, len(table), near, making), making)
+        make_synthetic(table, card_of(stored, self.mechanism, table, near, making), making)
 
 
 def check_image(settings: MerfSettings | HermiteSettings, schema: Schema) -> None:

@@ -22,6 +22,7 @@ from curator.releases.marginals.rounds import rounds
 from curator.releases.method import Finished, Making, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.answers.counts import CountEvidence
+from fedkme.answers.made_rows import WeightedTable
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain, finer
@@ -205,7 +206,7 @@ class MarginalsMethod:
             self.settings.delta,
             settings=stored.settings,
             utility_rows="none; the answers come from the release itself",
-            answers=card_answers(lambda: CountEvidence(stored), making),
+            answers=card_answers(lambda: CountEvidence(stored), WeightedTable(table), making),
             notes=[f"{len(measured)} marginals were measured: {_clique_names(measured, self._binning)}"],
         )
         make_synthetic(table, card, making)

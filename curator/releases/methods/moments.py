@@ -105,7 +105,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         making.tell("sampling", f"{count} rows from the moments of {width} coordinates", 0.0)
         table = rows_of(stored).sample(count, self.settings.seed or 0)
         making.tell("sampling", "comparing them with the release", 0.9)
-        card = card_of(stored, NAME, count, partial(distance_to_release, stored, table), making)
+        card = card_of(stored, NAME, table, partial(distance_to_release, stored, table), making)
         making.tell("sampling", f"{count} rows", 1.0)
         make_synthetic(table, card, making)
 

@@ -54,7 +54,7 @@ class NormalRows(EmbeddingMethod[NormalSettings]):
         points = self._drawn(stored.embeddings[0].mean[:, 0], count, generator)
         table = Table(self.schema.decode(points))
         near = partial(distance_to_release, stored, table)
-        card = card_of(stored, "independent normal columns", count, near, making)
+        card = card_of(stored, "independent normal columns", table, near, making)
         make_synthetic(table, card, making)
 
     def _drawn(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ import pytest
 from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import Answer, Target
-from fedkme.answers.card import advice_on, usual_answers, usual_questions, verdict_on
+from fedkme.answers.card import advice_on, rounded, usual_answers, usual_questions, verdict_on
 from fedkme.answers.cli import print_table
-from fedkme.answers.folder import evidence_of
+from fedkme.answers.folder import AskedFolder, evidence_of
 from fedkme.answers.grammar import parse
 from fedkme.answers.quantities import parts_of
 from fedkme.releases.settings import release_settings
@@ -110,6 +111,28 @@ def test_a_missing_interval_lowers_the_grade_and_answers_about_rows_do_not_count
         [answer(4.0)]
     )  # the unseen part counts like noise
     assert verdict_on([answer(0.0, 0.0, target="rows")]) is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "marginals", "mechanism": "independent", "iterations": 20},
+        {"kind": "moments"},
+        {"kind": "balog2", "features": 100, "points": 20, "steps": 5, "restarts": 1, "candidates": 32},
+    ],
+    ids=lambda settings: settings["kind"],
+)
+def test_the_card_says_what_ask_says_of_the_same_files(settings: dict[str, object], tmp_path: Path) -> None:
+    method = make_method(release_settings(settings), schema(), None, 1)
+    release = asyncio.run(method.ask(FreshNoise(people(600), schema(), 0)))
+    for name, data in method.finish(release, lambda *_: None).files.items():
+        (tmp_path / name).write_bytes(data)
+    (card,) = tmp_path.glob("*.card.json")
+    answers = json.loads(card.read_text())["answers"]
+    assert any("synthetic rows" in each["method"] for each in answers)
+    for each in answers:
+        asked, _ = AskedFolder(tmp_path).ask(each["question"])
+        assert [rounded(answer) for answer in asked] == [each]
 
 
 @pytest.mark.parametrize("settings", [{"kind": "marginals", "mechanism": "independent", "iterations": 20}])
