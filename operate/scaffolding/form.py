@@ -163,7 +163,7 @@ class SimulationForm:
         if not names or not chosen:
             raise ConfigError("there are no files of owners, or no sample", "Tick both.")
         owners, sample = [self.folder / name for name in names], self.folder / chosen
-        text = text_of(draft_files([sample], _one(fields, "label") or None, gaps=True))
+        text = text_of(draft_files([sample], _one(fields, "label") or None))
         made = next(place for k in count(1) if not (place := self.folder / f"study-{k}").exists())
         make(made, {SCHEMA: text})
         self._made.add(made.name)

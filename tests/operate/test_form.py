@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from fedkme.tables.schema import load_schema
 from fedkme.watch.access import PageAddress
 from fedkme.watch.server import shown
 from operate.scaffolding.form import RunRequest, SimulationForm, carry_out
@@ -139,3 +140,16 @@ def test_a_failure_is_shown(form: SimulationForm) -> None:
     gone = RunRequest(form.watch, form.folder / "none.toml", True, ())
     assert carry_out(gone) == 10
     assert "none.toml" in form.watch.state().note
+
+
+def test_columns_are_nullable_where_a_file_has_empty_cells(form: SimulationForm) -> None:
+    # Made rows had no age and no word on smoking, of owners that each know both of every row.
+    def nullable() -> list[str]:
+        form.answer({**CHOSEN, "kind": ["release"]})
+        schema = load_schema(max(form.folder.glob("study-*")) / "schema.toml")
+        return [column.name for column in schema.columns if getattr(column, "nullable", False)]
+
+    assert nullable() == ["pressure"]
+    north = form.folder / "north.csv"
+    north.write_text(north.read_text(encoding="utf-8").replace("35,", ",", 1), encoding="utf-8")
+    assert nullable() == ["age", "pressure"]
