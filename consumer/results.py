@@ -20,6 +20,22 @@ PARTICIPATION = "participation.json"
 CSV = "summary.csv"
 """Rows of the summary as readable text, with their weights."""
 
+TRAIN, TRAIN_CSV = "train.npz", "train.csv"
+"""Rows to train on, with weights, as cross-validation on D_v chose them."""
+ALONE = "consumer-only."
+"""Beginning of the names of files that are a function of exact D_v, and that nobody else may see."""
+
+
+def alone(name: str) -> str:
+    """Name of a file that nobody but the consumer may see."""
+    return f"{ALONE}{name}"
+
+
+def place_of(output: Path, name: str) -> Path:
+    """Path of a result's file, which has another name where it is for the consumer alone."""
+    private = output / alone(name)
+    return private if private.exists() else output / name
+
 
 def keep_participation(output: Path, owners: Participation | None) -> None:
     """Write which owners a run lost; remove what an earlier result said where it lost none.

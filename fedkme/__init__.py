@@ -1,8 +1,8 @@
 """Agreements between all parties of fedkme: values, feature maps, mechanisms, the wire.
 
-`import fedkme as fk` is the Python API, too: `fk.summarize`, `fk.release`, `fk.simulate`, `fk.sweep`,
-`fk.select`, `fk.load`, `fk.Consumer`, `fk.Schema`, `fk.draft_schema`, `fk.check` (docs/python.md). Each is
-looked up when it is first used (docs/decisions/018).
+`import fedkme as fk` is the Python API, too: `fk.summarize`, `fk.release`, `fk.match`, `fk.simulate`,
+`fk.sweep`, `fk.select`, `fk.load`, `fk.Consumer`, `fk.Schema`, `fk.draft_schema`, `fk.check`
+(docs/python.md). Each is looked up when it is first used (docs/decisions/018).
 """
 
 import importlib
@@ -27,6 +27,7 @@ _PLACES = {
     "check": "sim.api.checks",
     "draft_schema": "sim.api.drafts",
     "load": "sim.api.verbs",
+    "match": "sim.api.matches",
     "release": "sim.api.verbs",
     "select": "sim.api.selection",
     "simulate": "sim.api.verbs",

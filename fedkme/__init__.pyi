@@ -6,6 +6,7 @@ from sim.api.checks import check as check
 from sim.api.consumer import Consumer as Consumer
 from sim.api.drafts import SchemaDraft as SchemaDraft
 from sim.api.drafts import draft_schema as draft_schema
+from sim.api.matches import match as match
 from sim.api.releases import ReleaseResult as ReleaseResult
 from sim.api.selection import SelectionResult as SelectionResult
 from sim.api.selection import select as select

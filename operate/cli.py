@@ -23,6 +23,7 @@ _VERBS = {
     "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
     "release": ("sim.release_cli", "app", "simulate: synthetic data from the pooled rows of owners"),
     "ask": ("fedkme.answers.cli", "app", "answer questions from a release, with intervals"),
+    "match": ("sim.match.cli", "app", "choose a release's rows to look like yours, on your own machine"),
     "data": ("sim.data.cli", "app", "list the public data sets of scenarios and papers, and bring them"),
     "plan": ("sim.plan_cli", "app", "estimate what each protocol will reach; recommend one"),
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
@@ -48,7 +49,7 @@ _VERBS = {
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
 }
 _LONG = {
-    *("release", "bench", "data", "plan", "doctor", "dossier", "referee", "sim run"),
+    *("release", "match", "bench", "data", "plan", "doctor", "dossier", "referee", "sim run"),
     *("sim sweep", "sim reproduce", "referee prepare", "referee add"),
     *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
 }

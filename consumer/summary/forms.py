@@ -7,7 +7,7 @@ and the weights `w`); and p rows with repetitions (`repeats.npz`), for programs 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,13 +43,25 @@ class ListedRows:
 
     def csv(self, schema: Schema) -> bytes:
         """Make the .csv file, with columns `weight` and `alike` last; no cell is a formula."""
-        columns = {
-            harmless(name): [harmless(cell) for cell in cells]
-            for name, cells in text_columns(self.table, schema).items()
-        }
-        columns[_free("weight", columns)] = [f"{weight:.6g}" for weight in self.weights.tolist()]
-        columns[_free("alike", columns)] = ["1" if alike else "0" for alike in self.alike.tolist()]
-        return csv_text(columns).encode()
+        return csv_of(
+            self.table,
+            schema,
+            {
+                "weight": [f"{weight:.6g}" for weight in self.weights.tolist()],
+                "alike": ["1" if alike else "0" for alike in self.alike.tolist()],
+            },
+        )
+
+
+def csv_of(table: Table, schema: Schema, more: Mapping[str, Sequence[str]]) -> bytes:
+    """Make a .csv file of rows with `more` columns, which have other names where the schema has theirs."""
+    columns = {
+        harmless(name): [harmless(cell) for cell in cells]
+        for name, cells in text_columns(table, schema).items()
+    }
+    for name, cells in more.items():
+        columns[_free(name, columns)] = [*cells]
+    return csv_text(columns).encode()
 
 
 def unweighted(summary: Table) -> ListedRows:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from curator.releases.method import RELEASE, Finished, Tell, finished, make_method
+from fedkme.answers.folder import SYNTHETIC, WEIGHTED
 from fedkme.documents import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import FedkmeError, NotMadeError, StoreError, error_of, on_disk
@@ -20,7 +21,8 @@ from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import settings_from_json
 from fedkme.sums.vector import one_owner_moves
-from fedkme.tables.table import Table
+from fedkme.tables.npz import npz_arrays
+from fedkme.tables.table import Table, table_from_arrays
 
 RECORD = "record.json"
 Status = Literal["interrupted", "complete", "failed", "cancelled"]
@@ -194,15 +196,49 @@ def completed(
     return (*derived.losses, *steps.losses)
 
 
-def _derived_again(release: bytes, tell: Tell, participation: Participation | None) -> Finished:
-    """Derive the files again from released numbers; the release's file names method, settings and schema."""
+def redrawn(release: bytes, rows: int, tell: Tell) -> Table | None:
+    """Draw synthetic rows again from released numbers: as many as asked for, which costs nothing.
+
+    Args:
+        release: content of release.npz.
+        rows: number of rows to draw.
+        tell: is told of the progress.
+
+    Returns:
+        The rows, or None where the method gives weighted points, of which more draws hold no more.
+
+    Raises:
+        DataError: the bytes are no release.
+        MissingDependencyError: a package that the method needs is not installed.
+        NotMadeError: the rows could not be made.
+    """
+    with one_thread():
+        derived = _derived_again(release, tell, None, rows)
+    if WEIGHTED in derived.files:
+        return None
+    if (data := derived.files.get(SYNTHETIC)) is not None:
+        arrays = npz_arrays(data, SYNTHETIC)
+        return table_from_arrays(arrays["x"], arrays.get("y"))
+    if (loss := total(derived.losses)) is not None:
+        raise loss
+    return None
+
+
+def _derived_again(
+    release: bytes, tell: Tell, participation: Participation | None, rows: int | None = None
+) -> Finished:
+    """Derive the files again from released numbers; the release's file names method, settings and schema.
+
+    With `rows`, so many rows are drawn, and no copies of them.
+    """
     if protocol_of(release, RELEASE) == PROTOCOL:
         counts = counts_from_bytes(release, RELEASE)
         settings, schema, points = counts.settings, counts.schema, None
     else:
         stored = from_bytes(release, RELEASE)
         settings, schema, points = stored.settings, stored.schema, stored.public.get("z")
-    wanted = settings_from_json(json.dumps(dict(settings)))
+    changed = {} if rows is None else {"rows": rows} | {key: 0 for key in ("copies",) if key in settings}
+    wanted = settings_from_json(json.dumps({**settings, **changed}))
     seeds = None if points is None else Table(points)  # the public rows that the release used are in its file
     return finished(make_method(wanted, schema, seeds, wanted.seed or 0), release, tell, participation)
 

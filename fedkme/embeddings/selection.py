@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray, IntArray, Rows
-from fedkme.embeddings.kernels import rbf
+from fedkme.embeddings.kernels import kernel_mean_at, rbf
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import NotEnoughRowsError
 
@@ -272,6 +272,29 @@ def choose(short: ShortRows | FirstRows, means: FloatArray, p: int, sweeps: int)
             crowding += columns[place]
         if not exchanged:
             break
+    return chosen
+
+
+def shortlist(rows: Rows, validation: Rows, count: int, gamma: float) -> IntArray:
+    """Choose `count` of very many rows by greedy choice for J alone, to be pruned and weighed after it.
+
+    Time: `count` products of N rows with one. Kernel values are as exact as their coordinates.
+
+    Args:
+        rows: such as rows drawn from a release, (N, n).
+        validation: D_v, (m, n).
+        count: number of rows to choose; all rows, in order, where there are no more.
+        gamma: of the kernel.
+    """
+    if len(rows) <= count:
+        return np.arange(len(rows))
+    short, closeness = shorten(rows, gamma), kernel_mean_at(rows, validation, gamma)
+    crowding, chosen = np.zeros(len(rows)), np.empty(count, np.int64)
+    for size in range(count):
+        gain = closeness - crowding / (size + 1)
+        chosen[size] = row = int(np.argmax(gain))
+        crowding += short.column(row)
+        closeness[row] = -np.inf
     return chosen
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from consumer.results import EVALUATION, SUMMARY
+from consumer.releases.training import MODELS
+from consumer.results import EVALUATION, SUMMARY, TRAIN, alone, place_of
 from consumer.summary.forms import REPEATS, WEIGHTED
 from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.files import read_arrays
@@ -86,6 +87,30 @@ class SummaryResult:
         return verdict_of(self.metrics)
 
     @property
+    def training(self) -> pd.DataFrame:
+        """Candidates to train on, the named one first, with accuracy on rows of D_v that were held out.
+
+        Empty where none were compared: only rows for a target have candidates (`fk.match`).
+        """
+        compared = (self.metrics.get("training") or {}).get("candidates", [])
+        lines = [{**each, **each["models"]} for each in compared]
+        return pd.DataFrame(lines, columns=["name", "rows", "accuracy", "low", "high", *MODELS])
+
+    @property
+    def train(self) -> pd.DataFrame:
+        """Rows of the candidate to train on, with a column of weights, the last.
+
+        Raises:
+            DataError: no candidates were compared.
+        """
+        path = self.received / alone(TRAIN)
+        if not path.exists():
+            raise DataError("nothing says what to train on", "Only rows for a target do: fk.match.")
+        arrays = read_arrays(path, "consumer")
+        frame = frame_of(table_from_arrays(arrays["x"], arrays["y"]), self.schema)
+        return frame.assign(**{"weight_" if "weight" in frame else "weight": arrays["w"]})
+
+    @property
     def reading(self) -> list[str]:
         """Lines about columns that were left out and cells that were moved, filled or guessed."""
         return list(reading_lines(self.metrics.get("reading", {})))
@@ -139,7 +164,7 @@ class SummaryResult:
     @cached_property
     def report(self) -> str:
         """The report: `report.html` of the folder, one HTML page that loads nothing."""
-        return (self.folder / "report.html").read_text(encoding="utf-8")
+        return place_of(self.folder, "report.html").read_text(encoding="utf-8")
 
     def __repr__(self) -> str:
         return f"SummaryResult({len(self._table(SUMMARY))} rows in {self.folder}). {self._outcome()}"
@@ -152,7 +177,7 @@ class SummaryResult:
         return framed(self.report, f"report of {self.folder}")
 
     def _arrays(self, name: str) -> dict[str, Any]:
-        path = self.received / name
+        path = place_of(self.received, name)
         if not path.exists():
             raise DataError(
                 f"there is no {path}",
@@ -161,13 +186,13 @@ class SummaryResult:
         return read_arrays(path, "consumer")
 
     def _table(self, name: str) -> Table:
-        if name == SUMMARY and not (self.received / name).exists():
+        if name == SUMMARY and not place_of(self.received, name).exists():
             return Table(np.empty((0, self.schema.width)))
         arrays = self._arrays(name)
         return table_from_arrays(arrays["x"], arrays.get("y"))
 
     def _fresh_rows(self) -> dict[str, float]:
-        path = self.received / EVALUATION
+        path = place_of(self.received, EVALUATION)
         expected = read_object(path).get("expected") if path.exists() else None
         return {} if expected is None else {"fresh_rows": expected}
 
@@ -187,5 +212,7 @@ def load_summary(folder: Path) -> SummaryResult:
         ConfigError: the folder is not the folder of a run, or is too old to have a schema.
         DataError: a file cannot be read.
     """
-    metrics, schema = read_object(folder / "metrics.json"), load_schema(folder / SCHEMA)
-    return SummaryResult(folder, folder / "consumer", schema, metrics)
+    schema = load_schema(folder / SCHEMA)
+    if (matched := folder / alone("metrics.json")).exists():
+        return SummaryResult(folder, folder, schema, read_object(matched))
+    return SummaryResult(folder, folder / "consumer", schema, read_object(folder / "metrics.json"))

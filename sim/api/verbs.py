@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from consumer.results import place_of
 from fedkme.config import assignments_of
 from fedkme.errors import ConfigError
 from fedkme.protocols import AUTO
@@ -281,7 +282,7 @@ def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
     record = place / "record.json"
     if record.exists() and read_object(record).get("kind") == "release":
         return load_release_result(place)
-    if place.is_dir() and not (place / "metrics.json").exists():
+    if place.is_dir() and not place_of(place, "metrics.json").exists():
         raise ConfigError(f"{place} is no folder of a run or a sweep", REMEDY)
     return load_summary(place)
 

@@ -35,6 +35,7 @@ def frame_of_statements(entries: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 _ATTRIBUTES = {
+    "consumer-only.train.csv, sample_weight = weight": ".train, whose last column is the weight",
     "summary.csv, sample_weight = weight": ".weighted, sample_weight = .weights",
     "the rows with alike = 1 do": ".rows do",
     "the rows of summary.npz": ".rows",

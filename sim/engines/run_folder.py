@@ -38,10 +38,10 @@ def make_run_directory(out: Path | None, name: str, until: contextlib.ExitStack)
     Raises:
         ConfigError: `out` is neither new, nor empty, nor the folder of a failed run.
     """
-    directory = out or _next_free(name)
+    directory = out or next_free(name)
     if _failed(directory) or _died(directory):
         with on_disk(f"{directory} cannot be renamed", "Choose another --out."):
-            directory.rename(_next_free(f"{directory.name}.failed", directory.parent))
+            directory.rename(next_free(f"{directory.name}.failed", directory.parent))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigError(
             f"{directory} is there already and not empty",
@@ -114,7 +114,8 @@ def forget_settings(directory: Path) -> None:
         directory.rmdir()
 
 
-def _next_free(name: str, parent: Path = Path("runs")) -> Path:
+def next_free(name: str, parent: Path = Path("runs")) -> Path:
+    """Return the next folder NAME-N that does not exist."""
     number = 1
     while (directory := parent / f"{name}-{number}").exists():
         number += 1

@@ -105,11 +105,13 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
         html.about(f"{m['status']} · p = {m['p']} rows · γ = {number(m['gamma'])}"),
         html.written(came),
         *map(html.about, plan_lines(m)),
+        *(html.banner(line) for line in filter(None, [m.get("audience_line")])),
         *(html.banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
     ]
     sections = [
         ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, TOGETHER)),
+        ("What to train on", _training(m)),
         *_columns(m),
         ("Models trained on the summary", _downstream(m)),
         ("Privacy", _privacy(m)),
@@ -296,6 +298,33 @@ def _downstream(m: Metrics) -> html.Html:
     ]
     caption = "Accuracy on the consumer's test rows of a model that saw nothing but the selected rows."
     return html.table(caption, ("trained on rows of", *(f">{model(kind)}" for kind in models)), rows)
+
+
+TRAINING_HEADER = ("trained on", "right on held-out rows", "interval", "logistic", "linear SVM", "boosted")
+TRAINING_NOTE = (
+    "Accuracy on rows of D_v that were held out, mean of three models; the interval allows for the choice "
+    "among the candidates. Independent columns are the control: they know no relation of columns."
+)
+
+
+def training_rows(training: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Cells of the table of what to train on, the named candidate first."""
+    return [
+        (
+            each["name"],
+            f"{each['accuracy']:.1%}",
+            f"{each['low']:.1%} to {each['high']:.1%}",
+            *(f"{each['models'][name]:.1%}" for name in ("logistic", "linear_svm", "boosted")),
+        )
+        for each in training["candidates"]
+    ]
+
+
+def _training(m: Metrics) -> html.Html:
+    if not (training := m.get("training")):
+        return html.Html()
+    header = (TRAINING_HEADER[0], *(f">{name}" for name in TRAINING_HEADER[1:]))
+    return html.table(TRAINING_NOTE, header, training_rows(training))
 
 
 def _privacy(m: Metrics) -> html.Html:

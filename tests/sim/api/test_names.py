@@ -14,7 +14,7 @@ from tests.places import ROOT
 
 NAMES = {
     "__version__",
-    *("summarize", "release", "simulate", "sweep", "select", "load"),
+    *("summarize", "release", "match", "simulate", "sweep", "select", "load"),
     *(
         "Consumer",
         "Schema",
@@ -32,7 +32,7 @@ NAMES = {
 OF_OBJECTS = {
     fk.SummaryResult: {
         *("rows", "weighted", "weights", "repeats", "verdict", "metrics", "privacy", "compare"),
-        *("plot_access", "report", "folder", "received", "schema", "reading"),
+        *("plot_access", "report", "folder", "received", "schema", "reading", "training", "train"),
     },
     fk.ReleaseResult: {
         *(

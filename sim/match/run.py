@@ -1,0 +1,307 @@
+"""Rows for a target from a release's folder to a finished folder; no party is asked, nothing is charged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consumer.releases.matching import AUDIENCE, DRAWN, Matched, match_rows
+from consumer.results import (
+    ALONE,
+    EVALUATION,
+    RECEIVED_ROWS,
+    SUMMARY,
+    alone,
+    lost_owners,
+    make_folder,
+    place_of,
+    remove_result,
+    write_result,
+)
+from curator.run.release_record import redrawn
+from fedkme.answers.folder import RELEASE, SYNTHETIC, AskedFolder
+from fedkme.embeddings.kernels import domain_gamma
+from fedkme.errors import ConfigError, DataError, MissingDependencyError, on_disk
+from fedkme.ops.threads import one_thread
+from fedkme.pages.html import number
+from fedkme.privacy.accounting import ONE_ROW
+from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION
+from fedkme.releases.counts import protocol_of
+from fedkme.tables.data_file import Source
+from fedkme.tables.files import load_rows, load_table, read_arrays
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table, within_bound
+from fedkme.verdict import lines_of
+from sim.engines.run_folder import write_schema
+from sim.evaluation.metrics import effective_sizes, forms_of, present
+from sim.evaluation.received import received_release
+from sim.evaluation.releases import compare_columns
+from sim.progress import Follower
+from sim.report.summary_page import TRAINING_HEADER, TRAINING_NOTE, render_received, training_rows
+from sim.report.write import REPORT, modified, read_object
+
+METRICS = "metrics.json"
+CARD = "card.md"
+NO_BYTE = "no byte that depends on D_v leaves the consumer's machine"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRows:
+    """Consumer's rows of a target.
+
+    Attributes:
+        validation: D_v.
+        persons: person of each row of D_v; empty: each row is a person.
+    """
+
+    validation: Table
+    persons: Sequence[str] = ()
+
+
+def load_target(source: Source, schema: Schema) -> TargetRows:
+    """Read D_v, with the persons of its rows.
+
+    Raises:
+        ConfigError: D_v has no rows.
+        DataError: D_v does not follow the release's schema.
+    """
+    try:
+        examined = load_rows(source, schema, "D_v", of_persons=schema.person is not None)
+    except DataError as error:
+        remedy = f"{error.remedy} D_v has the columns of the release's schema: schema.toml in its folder."
+        raise DataError(error.cause, remedy) from None
+    persons: Sequence[str] = examined.persons
+    if schema.person is not None and len(persons) != len(examined.table):
+        persons = np.asarray(persons)[within_bound(persons, schema.person.rows)].tolist()
+    return TargetRows(examined.table, persons)
+
+
+def match_folder(
+    release: Path,
+    out: Path,
+    target: TargetRows,
+    p: int,
+    shown: Follower,
+    *,
+    gamma: float | None = None,
+    draw: int = DRAWN,
+    test: Table | None = None,
+    real: Table | None = None,
+    train: bool = True,
+) -> dict[str, Any]:
+    """Choose rows for a target from the release in a folder; write them, their card and their page.
+
+    Args:
+        release: folder of a release: a simulation's, or a consumer's output.
+        out: folder for the files, which are for the consumer alone.
+        target: D_v.
+        p: number of rows.
+        shown: follows the work.
+        gamma: of the kernel; None: by the schema's domain, as in a summary.
+        draw: number of rows to draw from the release.
+        test: held-back rows that judge the result, or None.
+        real: real rows of a summary that the consumer holds as well, or None.
+        train: True to find what to train on.
+
+    Returns:
+        Metrics of the result.
+
+    Raises:
+        ConfigError: the release has no rows of equal weight, or fewer than p; D_v has no rows; or `out` is
+            the release's folder.
+        DataError: the folder has no release, or rows do not follow its schema.
+        StoreError: a file cannot be written.
+    """
+    if not len(target.validation):
+        raise ConfigError("the validation set has no rows", "Give at least one row.")
+    if out.resolve() == release.resolve():
+        raise ConfigError(
+            f"{out} is the release's own folder, which everybody may see",
+            "Give the rows, which are for the consumer alone, another folder.",
+        )
+    schema = AskedFolder(release).stored.schema
+    make_folder(out)
+    drawn = drawn_rows(release, schema, draw, shown)
+    width = domain_gamma(schema.mean_squared_distance) if gamma is None else gamma
+    with one_thread():  # more threads spin where cores are shared
+        matched = match_rows(
+            schema,
+            drawn,
+            target.validation,
+            p,
+            width,
+            test=test,
+            real=real,
+            persons=target.persons,
+            train=train,
+            doubts=lost_owners(release),
+            note=shown.note,
+        )
+    for earlier in out.glob(f"{ALONE}*"):
+        remove_result(earlier)
+    for name, content in matched.files(schema).items():
+        write_result(out / name, content)
+    metrics = _metrics(release, schema, matched, target.validation, p, width)
+    write_schema(out, schema)
+    write_result(out / alone(METRICS), (json.dumps(metrics, indent=2) + "\n").encode())
+    write_result(out / alone(CARD), card_of(metrics).encode())
+    write_page(out, metrics)
+    return metrics
+
+
+def drawn_rows(release: Path, schema: Schema, count: int, shown: Follower) -> Table:
+    """Rows of a release: those in its folder where they are enough, else drawn again from its numbers.
+
+    Where its method needs a package that is not here, the folder's rows are taken, however few.
+
+    Raises:
+        ConfigError: the method gives no rows of equal weight.
+        DataError: the folder has no release.
+    """
+    path = release / RELEASE
+    with on_disk(f"{path} cannot be read", "Give the folder of a release.", DataError):
+        data = path.read_bytes()
+    synthetic = release / SYNTHETIC
+    there = load_table(synthetic, schema, "the release") if synthetic.exists() else None
+    if there is not None and len(there) >= count:
+        return there.take(np.arange(count))
+    try:
+        shown.note(f"drawing {count:,} rows from the release, which costs nothing")
+        drawn = redrawn(data, count, shown.stage)
+    except MissingDependencyError as error:
+        if there is None:
+            raise
+        shown.warn(f"the release's own {len(there):,} rows are taken: {error.cause}")
+        return there
+    if drawn is not None:
+        return drawn
+    if there is None:
+        raise ConfigError(
+            f"a release of {protocol_of(data, str(path))} holds weighted points, and no rows to choose from",
+            "Take a release of marginals, moments, merf or hermite.",
+        )
+    return there
+
+
+def rows_of_summary(path: Path, schema: Schema) -> Table:
+    """Real rows of a summary: of a consumer's folder all that came, or of a file.
+
+    Raises:
+        DataError: there are no rows, or they do not follow the schema.
+    """
+    if not path.is_dir():
+        return load_table(path, schema, "the real rows")
+    files = [file for name in (RECEIVED_ROWS, SUMMARY) if (file := place_of(path, name)).exists()]
+    if not files:
+        raise DataError(f"{path} has no rows of a summary", "Give a consumer's output folder, or a file.")
+    return load_table(files[0], schema, "the real rows")
+
+
+def _metrics(
+    release: Path, schema: Schema, matched: Matched, validation: Table, p: int, gamma: float
+) -> dict[str, Any]:
+    evaluation = matched.to_json()
+    forms = forms_of(evaluation)
+    downstream = {name: values["downstream"] for name, values in forms.items() if values["downstream"]}
+    about = _about(release)
+    repeats = matched.judged.forms.repeats
+    return {
+        "status": "complete",
+        "code": 0,
+        "reason": None,
+        "protocol": "target",
+        "audience": AUDIENCE,
+        "audience_line": f"For the consumer alone. {NO_SHARING}",
+        "consumer": CONSUMER,
+        "run": f"rows for a target from {release.name}",
+        "release": {"folder": str(release), **about["release"]},
+        "p": p,
+        "rows": len(matched.judged.forms.summary),
+        "drawn": matched.drawn,
+        "gamma": gamma,
+        "points_accessed": {"total": 0},
+        "mmd2": {name: values["mmd2"] for name, values in forms.items()} | {"control": matched.control},
+        "mmd2_counted": {},
+        "mmd2_test": present(forms, "mmd2_test"),
+        "effective": effective_sizes(forms),
+        "downstream": downstream.pop("summary", {}),
+        "downstream_baselines": downstream,
+        "training": evaluation["training"],
+        "verdict": evaluation["verdict"],
+        "privacy": about["privacy"],
+        "columns": compare_columns(repeats, validation, schema),
+    }
+
+
+def _about(release: Path) -> dict[str, Any]:
+    """Method, sizes and privacy statements of a release, by its metrics or its card."""
+    card = next(iter(sorted(release.glob("*.card.json"))), None)
+    known = release / METRICS
+    facts: Mapping[str, Any] = {}
+    if known.exists():
+        facts = read_object(known)
+    elif card is not None:
+        method = protocol_of((release / RELEASE).read_bytes(), RELEASE)
+        facts = received_release(CONSUMER, method, read_object(card))
+    own = [
+        {
+            "protected": VALIDATION,
+            "observer": observer,
+            "accountant": "sound",
+            "epsilon": 0.0,
+            "delta": 0.0,
+            "neighbouring": "replace-one",
+            "raw_points": 0,
+            "reason": NO_BYTE,
+            "unit": ONE_ROW,
+        }
+        for observer in (OWNERS, CURATOR)
+    ]
+    return {
+        "release": {key: facts[key] for key in ("method", "K", "N") if key in facts},
+        "privacy": [*facts.get("privacy", ()), *own],
+    }
+
+
+def card_of(metrics: Mapping[str, Any]) -> str:
+    """Card of rows for a target, Markdown."""
+    release = metrics["release"]
+    training = metrics["training"]
+    lines = [
+        "# Rows for a target",
+        "",
+        f"**For the consumer alone.** {NO_SHARING}",
+        "",
+        f"- Rows: {metrics['rows']} of {metrics['drawn']:,} synthetic rows of a release "
+        f"({', '.join(f'{key} {value}' for key, value in release.items() if key != 'folder')})",
+        "- Rows of owners accessed: 0; this result costs owners and D_v nothing more",
+        f"- MMD^2 to D_v with weights: {number(metrics['mmd2']['summary_weighted'])}; of independent columns "
+        f"chosen likewise: {number(metrics['mmd2']['control'])}",
+        "",
+        *lines_of(metrics["verdict"]),
+    ]
+    if training is not None:
+        lines += ["", "## What to train on", ""]
+        lines += [f"| {' | '.join(TRAINING_HEADER)} |", "|---" * len(TRAINING_HEADER) + "|"]
+        lines += [f"| {' | '.join(row)} |" for row in training_rows(training)]
+        lines += ["", TRAINING_NOTE]
+    return "\n".join(lines) + "\n"
+
+
+NO_SHARING = (
+    "Rows, weights and figures here are a function of exact D_v: whoever has them can search for D_v. "
+    "Share the release instead."
+)
+
+
+def write_page(out: Path, metrics: Mapping[str, Any]) -> Path:
+    """Write the page of rows for a target, for the consumer alone."""
+    summary = out / alone(SUMMARY)
+    page = render_received(metrics, read_arrays(summary, "match"), modified(out / alone(EVALUATION)))
+    write_result(out / alone(REPORT), page.encode("utf-8"))
+    return out / alone(REPORT)
