@@ -176,9 +176,9 @@ def test_only_labels_of_the_target_help_where_classes_flip() -> None:
     separate = independent_columns(pool, SCHEMA)
     for flipped in (False, True):
         mine = people(120, 5, flipped=flipped)
-        choices = (PoolChoice(SCHEMA, rows, mine, 10, GAMMA) for rows in (pool, separate))
+        ours, control = (PoolChoice(SCHEMA, rows, mine, 10, GAMMA) for rows in (pool, separate))
         with one_thread():
-            advice = train_on_what(*choices)
+            advice = train_on_what(ours, control)
         assert advice is not None
         assert advice.shifted is flipped
         assert ("gather more" in advice.line) is flipped
