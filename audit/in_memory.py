@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.joint import JointRelease
-from curator.releases.marginals.release import CountOracle, add_noise
+from curator.releases.marginals.release import add_noise
 from curator.releases.method import NoisyTable
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
-from fedkme.features.counts import Clique, marginal_counts
+from fedkme.features.counts import Clique, Groups, codes_with, marginal_counts, parity_sums, sizes_with
 from fedkme.features.sums import Layout
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.privacy.sums import PooledRelease
-from fedkme.releases.counts import Measurement
-from fedkme.sums.values import Marginals, SumQuery
+from fedkme.releases.counts import Measurement, Screen
+from fedkme.sums.values import Marginals, Parities, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -76,6 +76,13 @@ class OwnersInMemory:
         noise = self.noise
         return [(a + noise.gaussian(s, a.size), s) for a, s in zip(exact, sigmas, strict=True)]
 
+    async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Pooled parities with noise."""
+        vector = SumVector(SumQuery((), Layout(), parities=parities), self.schema)
+        noise = self.noise
+        blocks = zip(vector.tables(self._total(vector)), sigmas, strict=True)
+        return [(sums + noise.gaussian(sigma, sums.size), sigma) for sums, sigma in blocks]
+
     def _total(self, vector: SumVector) -> NDArray[np.int64]:
         """Add up all owners' answers to one more question."""
         self.asked += 1
@@ -103,6 +110,10 @@ class FreshNoise(OwnersInMemory):
         more = sigmas if sigmas is None else [sigma * self.noise_ratio for sigma in sigmas]
         return await super().marginals(marginals, more)
 
+    async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Pooled parities, with noise that `noise_ratio` enlarges."""
+        return await super().parities(parities, [sigma * self.noise_ratio for sigma in sigmas])
+
 
 class PooledOracle:
     """`CountOracle` over owners' tables of codes in this process."""
@@ -117,27 +128,41 @@ class PooledOracle:
             raise DataError("there are no rows to count", "Leave owners without rows out of the release.")
         self._owners, self._sizes = tuple(owners), tuple(sizes)
 
-    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
+    async def counts(self, cliques: Sequence[Clique], groups: Sequence[Groups] = ()) -> list[IntArray]:
         """Exact pooled counts of every marginal, (cells,) each."""
+        sizes, owners = sizes_with(groups, self._sizes), [codes_with(groups, each) for each in self._owners]
         return [
-            np.sum([marginal_counts(codes, clique, self._sizes) for codes in self._owners], axis=0)
-            for clique in cliques
+            np.sum([marginal_counts(codes, clique, sizes) for codes in owners], axis=0) for clique in cliques
         ]
+
+    def parity_sums(self, groups: Sequence[Groups], products: Sequence[Clique]) -> IntArray:
+        """Exact pooled parities, (products,)."""
+        return np.asarray(np.sum([parity_sums(each, groups, products) for each in self._owners], axis=0))
 
 
 class TrustedNoise:
     """`NoisyOracle` of a trusted curator, which adds the noise itself, once, to whole numbers."""
 
-    def __init__(self, oracle: CountOracle, noise: NoiseSource) -> None:
+    def __init__(self, oracle: PooledOracle, noise: NoiseSource) -> None:
         """Take an oracle of exact counts, and the curator's noise."""
         self._oracle, self._noise = oracle, noise
 
-    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+    async def noisy(
+        self, cliques: Sequence[Clique], sigmas: Sequence[float], groups: Sequence[Groups] = ()
+    ) -> list[Measurement]:
         """Pooled counts with the curator's noise."""
         if len(cliques) != len(sigmas):
             raise ConfigError("every marginal needs its noise", "Name one sigma a marginal.")
-        exact = await self._oracle.counts(cliques)
+        exact = await self._oracle.counts(cliques, groups)
         return [
             Measurement(clique, add_noise(counts, sigma, self._noise), sigma)
             for clique, counts, sigma in zip(cliques, exact, sigmas, strict=True)
         ]
+
+    async def parities(
+        self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
+    ) -> Screen:
+        """Pooled parities with the curator's noise."""
+        exact = [self._oracle.parity_sums(groups, block) for block in blocks]
+        sums = (add_noise(each, sigma, self._noise) for each, sigma in zip(exact, sigmas, strict=True))
+        return Screen(tuple(groups), tuple(map(tuple, blocks)), tuple(sums), tuple(sigmas))

@@ -359,6 +359,10 @@ def _releases(protocol: str) -> list[Case]:
             cases.append(_release(protocol, note, **secure, **tables))
     if protocol == "marginals":
         cases.append(_release(protocol, "noisy rounds", exercises=("several questions",), **tables))
+        many: dict[str, Any] = {"times": _MANY, "exercises": ("parities",), **tables}
+        cases.append(_release(protocol, "a screen for dependences", **many))
+        secure_many: dict[str, Any] = {"pooling": _SECURE, "policies": noisy, **many}
+        cases.append(_release(protocol, "a screen for dependences, noise of owners", **secure_many))
         cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
     return cases

@@ -155,7 +155,12 @@ def _weak_release(
     sums = queries(played)
     query = sums[0]
     if query.marginals is not None:  # a row leaves one cell of each table and enters another
-        spent += sum(2.0 / draw.scale**2 for draw in draws)
+        blocks_of = [part.parities is not None for part in sums for _ in SumVector(part, case.schema).weights]
+        signs = [*blocks_of, *([False] * len(draws))]  # where a curator died, draws may be more than blocks
+        spent += sum(
+            (4.0 * draw.size if parities else 2.0) / draw.scale**2
+            for draw, parities in zip(draws, signs, strict=False)
+        )
     elif query.sketch is not None:
         vector = SumVector(query, case.schema)
         first, *counts = draws  # where coalitions count, in the same stream

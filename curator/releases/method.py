@@ -25,7 +25,7 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import ReleaseSettings
-from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.values import Marginals, Parities, SumQuery
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
@@ -100,6 +100,18 @@ class SumOracle(Protocol):
 
         Raises:
             ConfigError: exact counts are asked for and the curator is not trusted with them.
+            QuorumError: too few owners are left.
+            SecureAggregationError: the aggregation failed; nothing was opened.
+        """
+
+    async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Pooled sums of signs, block by block, with the deviation of the noise in each block.
+
+        Args:
+            parities: the products of signs to sum.
+            sigmas: least standard deviation of the Gaussian noise on each block.
+
+        Raises:
             QuorumError: too few owners are left.
             SecureAggregationError: the aggregation failed; nothing was opened.
         """

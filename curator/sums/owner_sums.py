@@ -35,7 +35,7 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease, release_counts
 from fedkme.protocol import Invitation, Security
 from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING, NoisePlan, plan_noise
-from fedkme.sums.values import CellCounts, Marginals, SumQuery
+from fedkme.sums.values import CellCounts, Marginals, Parities, SumQuery
 from fedkme.sums.vector import SumVector, weighted
 from fedkme.tables.schema import Schema
 
@@ -208,6 +208,14 @@ class OwnerSums:
         query = SumQuery((), Layout(), marginals=marginals)
         if sigmas is None:
             return await self._tables(query, None)
+        return await self._stored(query, sigmas)
+
+    async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Ask for parities, with noise on each block."""
+        return await self._stored(SumQuery((), Layout(), parities=parities), sigmas)
+
+    async def _stored(self, query: SumQuery, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Ask for noisy tables, and store them before the next question follows from them."""
         question = question_of(SumVector(query, self._schema), sigmas)
 
         async def ask() -> NoisyAnswer:

@@ -107,6 +107,15 @@ class Binning:
         atoms = np.array([0.0, *column.atoms])
         return np.where(code > last, atoms[np.maximum(code - last, 0)], drawn)
 
+    @cached_property
+    def orders(self) -> dict[int, tuple[int, ...]]:
+        """Codes of each numeric column in the order of their numbers, by the column's place."""
+        return {
+            place: tuple(np.argsort([*self.edges(column)[:-1], *column.atoms], kind="stable").tolist())
+            for column, place in self._columns()
+            if isinstance(column, Numeric)
+        }
+
     def within(self, place: int, coarse: Binning) -> IntArray:
         """Code of a coarser binning that contains each code of a numeric column, (codes,)."""
         column = self._numeric_column(place)

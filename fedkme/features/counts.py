@@ -9,6 +9,17 @@ The stacked counts of k marginals with noise sigma_1, .., sigma_k move by at mos
 units of their noise, since the new row may differ in a column of every marginal. Adding or removing a row
 would move a marginal by 1 in both norms, and change N. Papers on mbi state that relation: their noise is
 smaller by sqrt(2) for a weaker promise.
+
+**Groups.** A question may put the codes of a column into groups: a further column of codes, behind those of
+the schema, which follows from the row. So all of the above holds for tables over groups.
+
+**Parities.** Take columns of two groups and read group 0 as +1, group 1 as -1. A parity is the sum over all
+rows of the product of some of these signs. A row adds +1 or -1, so a replaced row moves each parity by 0 or
+2, and M parities by at most 2 sqrt(M) in L2, whatever groups and products are named. The bound is exact where
+one column is in every product, such as the groups of a label with two classes: two rows that differ in this
+column alone move all M parities by 2. Parities of several sets, the i-th of M_i parities with noise sigma_i,
+move by at most sqrt(sum (2 sqrt(M_i) / sigma_i)^2) in units of their noise, as every parity has a coordinate
+of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +27,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,6 +43,83 @@ L2_STEP = math.sqrt(2.0)
 """Distance by which a replaced row moves one marginal in L2."""
 MARGINAL_CELLS = 1 << 20
 """Largest number of cells of one marginal."""
+PARITY_STEP = 2.0
+"""Distance by which a replaced row moves one parity at most."""
+_ROWS_AT_ONCE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups of a column's codes: one more column of codes.
+
+    Attributes:
+        column: place of the column in the schema's codes.
+        of: group of each code, from 0.
+    """
+
+    column: int
+    of: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of groups."""
+        return max(self.of, default=-1) + 1
+
+
+def sizes_with(groups: Sequence[Groups], sizes: Sequence[int]) -> tuple[int, ...]:
+    """Number of codes of every column, those of the groups last.
+
+    Raises:
+        ConfigError: groups of a missing column, or of another number of codes.
+    """
+    for each in groups:
+        if not 0 <= each.column < len(sizes) or len(each.of) != sizes[each.column] or min(each.of) < 0:
+            raise ConfigError("groups are not of a column's codes", "Compare the parties' schemas.")
+    return (*sizes, *(each.size for each in groups))
+
+
+def codes_with(groups: Sequence[Groups], codes: IntArray) -> IntArray:
+    """Codes of rows with those of the groups behind them, (m, c + groups)."""
+    columns = [np.asarray(each.of, dtype=np.int64)[codes[:, each.column]] for each in groups]
+    return np.column_stack([codes, *columns]) if columns else codes
+
+
+def parity_sums(codes: IntArray, groups: Sequence[Groups], products: Sequence[tuple[int, ...]]) -> IntArray:
+    """Sums over rows of products of signs.
+
+    Args:
+        codes: (m, c).
+        groups: columns of two groups.
+        products: places of the groups in each product, ascending.
+
+    Returns:
+        (products,) whole numbers of -m to m.
+    """
+    total = np.zeros(len(products), dtype=np.int64)
+    by_prefix: dict[tuple[int, ...], list[int]] = {}
+    for place, product in enumerate(products):
+        by_prefix.setdefault(product[:-1], []).append(place)
+    last = np.asarray([product[-1] for product in products], dtype=np.int64)
+    for start in range(0, len(codes), _ROWS_AT_ONCE):
+        part = codes[start : start + _ROWS_AT_ONCE]
+        signs = np.empty((len(groups), len(part)), dtype=np.float32)  # sums of so many signs are exact
+        for place, each in enumerate(groups):
+            signs[place] = 1.0 - 2.0 * np.asarray(each.of, dtype=np.float32)[part[:, each.column]]
+        factors, path = tuple[int, ...](), [np.ones(len(part), dtype=np.float32)]  # products along a prefix
+        for prefix, places in sorted(by_prefix.items()):
+            shared = sum(
+                1
+                for _ in itertools.takewhile(
+                    lambda pair: pair[0] == pair[1], zip(prefix, factors, strict=False)
+                )
+            )
+            del path[shared + 1 :]
+            for factor in prefix[shared:]:
+                path.append(path[-1] * signs[factor])
+            factors, least = prefix, int(last[places].min())
+            sums = signs[least:] @ path[-1]
+            total[places] += np.rint(sums[last[places] - least]).astype(np.int64)
+    return total
 
 
 def marginal_cells(clique: Clique, sizes: Sequence[int]) -> int:

@@ -18,7 +18,7 @@ from fedkme.arrays import FloatArray
 from fedkme.config import validate
 from fedkme.errors import DataError, FedkmeError
 from fedkme.features.binning import Binning, finer
-from fedkme.features.counts import Clique, marginal_cells
+from fedkme.features.counts import Clique, Groups, marginal_cells, sizes_with
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema
 
@@ -41,6 +41,23 @@ class Measurement:
 
 
 @dataclass(frozen=True, eq=False)
+class Screen:
+    """Parities with noise, in which dependences show that a model lacks (fedkme.features.counts).
+
+    Attributes:
+        groups: columns of two groups.
+        blocks: products of signs, places of groups, in blocks.
+        sums: sums of each block, with noise.
+        sigmas: standard deviation of the noise in each block.
+    """
+
+    groups: tuple[Groups, ...]
+    blocks: tuple[tuple[Clique, ...], ...]
+    sums: tuple[FloatArray, ...]
+    sigmas: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class StoredCounts:
     """A release of marginals.
 
@@ -55,6 +72,10 @@ class StoredCounts:
         event: event of everything that was disclosed, as JSON.
         pieces: events of the single disclosures.
         fine: counts of single numbers by fine bins.
+        groups: columns of groups, behind those of the schema.
+        grouped: measurements over groups, to which the model is fitted.
+        tilts: measurements over groups, by which the label is drawn again.
+        screen: parities; None where none were asked for.
     """
 
     schema: Schema
@@ -67,6 +88,10 @@ class StoredCounts:
     event: Mapping[str, Any]
     pieces: Mapping[str, Any]
     fine: tuple[Measurement, ...] = ()
+    groups: tuple[Groups, ...] = ()
+    grouped: tuple[Measurement, ...] = ()
+    tilts: tuple[Measurement, ...] = ()
+    screen: Screen | None = None
 
     @property
     def binning(self) -> Binning:
@@ -100,9 +125,21 @@ class StoredCounts:
             "event": dict(self.event),
             "pieces": dict(self.pieces),
             "fine": [[*each.clique, each.sigma] for each in self.fine],
+            "groups": [[each.column, *each.of] for each in self.groups],
+            "grouped": [[*each.clique, each.sigma] for each in self.grouped],
+            "tilts": [[*each.clique, each.sigma] for each in self.tilts],
         }
         arrays: dict[str, NDArray[Any]] = {f"counts{i}": each.values for i, each in enumerate(measured)}
         arrays |= {f"fine{i}": each.values for i, each in enumerate(self.fine)}
+        arrays |= {f"grouped{i}": each.values for i, each in enumerate(self.grouped)}
+        arrays |= {f"tilts{i}": each.values for i, each in enumerate(self.tilts)}
+        if (screen := self.screen) is not None:
+            arrays |= {f"parities{i}": sums for i, sums in enumerate(screen.sums)}
+            about["screen"] = {
+                "groups": [[each.column, *each.of] for each in screen.groups],
+                "blocks": screen.blocks,
+                "deviations": screen.sigmas,
+            }
         text = json.dumps(about, sort_keys=True, allow_nan=False)
         return npz_bytes(arrays | {"about": np.frombuffer(text.encode(), dtype=np.uint8)})
 
@@ -140,10 +177,11 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
             measured[fitted:],
             about["event"],
             about["pieces"],
-            tuple(
-                Measurement((column,), _finite(arrays[f"fine{i}"]), float(sigma))
-                for i, (column, sigma) in enumerate(about.get("fine", ()))
-            ),
+            _tables("fine", about, arrays),
+            _groups(about.get("groups", ())),
+            _tables("grouped", about, arrays),
+            _tables("tilts", about, arrays),
+            _screen(about["screen"], arrays) if "screen" in about else None,
         )
         _check(release)
     except DataError:
@@ -173,12 +211,46 @@ def _finite(array: NDArray[Any]) -> FloatArray:
     return values
 
 
+def _tables(
+    name: str, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement(tuple(clique), _finite(arrays[f"{name}{i}"]), float(sigma))
+        for i, (*clique, sigma) in enumerate(about.get(name, ()))
+    )
+
+
+def _groups(plain: Any) -> tuple[Groups, ...]:
+    return tuple(Groups(int(column), tuple(map(int, of))) for column, *of in plain)
+
+
+def _screen(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Screen:
+    blocks = tuple(tuple(tuple(map(int, product)) for product in block) for block in plain["blocks"])
+    sums = tuple(_finite(arrays[f"parities{i}"]) for i in range(len(blocks)))
+    screen = Screen(_groups(plain["groups"]), blocks, sums, tuple(map(float, plain["deviations"])))
+    products = [product for block in blocks for product in block]
+    if not products or not all(p and 0 <= min(p) <= max(p) < len(screen.groups) for p in products):
+        raise ValueError
+    if [len(block) for block in blocks] != [len(each) for each in sums] or len(blocks) != len(screen.sigmas):
+        raise ValueError
+    return screen
+
+
 def _check(release: StoredCounts) -> None:
     """Raise ValueError if the parts of a release do not fit each other."""
+    sizes = release.binning.sizes
+    whole = sizes_with(release.groups, sizes)
     fits = all(
-        each.values.shape == (marginal_cells(each.clique, binning.sizes),) and 0.0 <= each.sigma < np.inf
-        for binning, tables in ((release.binning, release.measurements), (release.finer, release.fine))
+        each.values.shape == (marginal_cells(each.clique, codes),) and 0.0 <= each.sigma < np.inf
+        for codes, tables in (
+            (sizes, release.measurements),
+            (release.finer.sizes, release.fine),
+            (whole, (*release.grouped, *release.tilts)),
+        )
         for each in tables
     )
+    if release.screen is not None:
+        sizes_with(release.screen.groups, sizes)
+        fits &= all(0.0 <= sigma < np.inf for sigma in release.screen.sigmas)
     if not (release.fitted and fits and release.rows >= 1 and release.owners >= 1):
         raise ValueError

@@ -15,6 +15,7 @@ from typing import Any
 
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError
+from fedkme.features.counts import MARGINAL_CELLS, Groups
 from fedkme.features.maps import MapSpec, spec_to_json
 from fedkme.features.sums import Layout
 
@@ -22,6 +23,10 @@ MOST_MAPS = 256
 """Most feature maps of one question."""
 MOST_CLIQUES = 2**14
 """Most marginals of one question."""
+MOST_GROUPS = 2**10
+"""Most columns of groups of one question."""
+MOST_PARITIES, MOST_FACTORS = 2**14, 8
+"""Most parities of one question, and most signs in the product of one."""
 MOST_WEIGHT = 2**44
 """Largest weight of a block of the vector."""
 
@@ -32,7 +37,8 @@ class Marginals:
 
     Attributes:
         bins: most bins of a numeric column (fedkme.features.binning).
-        cliques: columns of each table of counts, ascending; the label is the last column.
+        cliques: columns of each table of counts, ascending; the label is the last column of the schema.
+        groups: columns of groups, behind the schema's.
 
     Raises:
         ConfigError: on construction: there is no clique, or a clique is not a set of columns.
@@ -40,6 +46,7 @@ class Marginals:
 
     bins: int
     cliques: tuple[tuple[int, ...], ...]
+    groups: tuple[Groups, ...] = ()
 
     def __post_init__(self) -> None:
         ordered = all(list(clique) == sorted(set(clique)) and clique for clique in self.cliques)
@@ -47,6 +54,53 @@ class Marginals:
             raise ConfigError(
                 f"a question asks for no marginals, or for more than {MOST_CLIQUES}", "Ask in parts."
             )
+        _check_groups(self.groups, MARGINAL_CELLS)
+
+
+@dataclass(frozen=True, slots=True)
+class Parities:
+    """Sums over all rows of products of signs (fedkme.features.counts), block after block.
+
+    Attributes:
+        bins: most bins of a numeric column.
+        groups: columns of two groups, whose signs are multiplied.
+        blocks: products of each block: places of groups, ascending.
+
+    Raises:
+        ConfigError: on construction: there are no products or too many, a product is no set of groups, or a
+            column has not two groups.
+    """
+
+    bins: int
+    groups: tuple[Groups, ...]
+    blocks: tuple[tuple[tuple[int, ...], ...], ...]
+
+    def __post_init__(self) -> None:
+        _check_groups(self.groups, 2)
+        fit = all(
+            1 <= len(product) <= MOST_FACTORS
+            and list(product) == sorted(set(product))
+            and 0 <= product[0] <= product[-1] < len(self.groups)
+            for block in self.blocks
+            for product in block
+        )
+        if not fit or not all(self.blocks) or not 1 <= len(self.products) <= MOST_PARITIES:
+            raise ConfigError(
+                f"a question asks for no parities, or for more than {MOST_PARITIES}", "Ask in parts."
+            )
+
+    @property
+    def products(self) -> list[tuple[int, ...]]:
+        """Products of all blocks."""
+        return [product for block in self.blocks for product in block]
+
+
+def _check_groups(groups: tuple[Groups, ...], most: int) -> None:
+    if len(groups) > MOST_GROUPS or not all(each.of and each.size <= most for each in groups):
+        raise ConfigError(
+            f"a question has more than {MOST_GROUPS} columns of groups, or more than {most} groups in one",
+            "Ask in parts.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +156,7 @@ class SumQuery:
             (fedkme.cells.sketch), with sums by class where the layout has classes.
         marginals: in place of maps and counts, marginals, each a block with a weight.
         cells: in place of maps and counts, counts of coalitions of owners by cells, one block with a weight.
+        parities: in place of maps and counts, parities, in blocks with a weight each.
 
     Raises:
         ConfigError: on construction: the question asks for nothing or for too much, or the weights do not
@@ -115,19 +170,26 @@ class SumQuery:
     sketch: ProjectionSpec | None = None
     marginals: Marginals | None = None
     cells: CellCounts | None = None
+    parities: Parities | None = None
 
     def __post_init__(self) -> None:
         blocks = len(self.specs) + self.counts
-        others = [each for each in (self.sketch, self.marginals, self.cells) if each is not None]
+        others = [
+            each for each in (self.sketch, self.marginals, self.cells, self.parities) if each is not None
+        ]
         if others:
             if blocks or len(others) > 1 or (self.sketch is not None and self.weights):
                 raise ConfigError(
-                    "a sketch, marginals or counts of cells are asked for with other sums",
+                    "a sketch, marginals, parities or counts of cells are asked for with other sums",
                     "Ask in another question.",
                 )
             if self.sketch is not None:
                 return
-            blocks = 1 if self.marginals is None else len(self.marginals.cliques)
+            blocks = 1
+            if self.marginals is not None:
+                blocks = len(self.marginals.cliques)
+            elif self.parities is not None:
+                blocks = len(self.parities.blocks)
         if not blocks or len(self.specs) > MOST_MAPS:
             raise ConfigError(
                 f"a question asks for nothing, or for more than {MOST_MAPS} sums",

@@ -25,7 +25,15 @@ from fedkme.cells.histogram import counts as cell_counts
 from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, DataError, SecureAggregationError
 from fedkme.features.binning import Binning
-from fedkme.features.counts import L2_STEP, marginal_cells, marginal_counts
+from fedkme.features.counts import (
+    L2_STEP,
+    PARITY_STEP,
+    codes_with,
+    marginal_cells,
+    marginal_counts,
+    parity_sums,
+    sizes_with,
+)
 from fedkme.features.maps import ROW_UNIT, EmbeddingMap
 from fedkme.features.sums import SLACK, PooledSum, pooled_sum
 from fedkme.privacy.sums import PooledRelease, Query, count_query, embedding_query
@@ -110,6 +118,7 @@ class SumVector:
         columns = query.layout.columns
         self._projection = None if query.sketch is None else Projection(query.sketch, schema)
         self._binning: Binning | None = None
+        self._codes: tuple[int, ...] = ()
         self._cells: CoalitionCounts | None = None
         if query.sketch is not None:
             self._sizes = [sketch.length(query.sketch.dimension, query.layout.classes)]
@@ -117,7 +126,15 @@ class SumVector:
             return
         if query.marginals is not None:
             self._binning = Binning(schema, query.marginals.bins)
-            self._sizes = [marginal_cells(clique, self._binning.sizes) for clique in query.marginals.cliques]
+            self._codes = sizes_with(query.marginals.groups, self._binning.sizes)
+            self._sizes = [marginal_cells(clique, self._codes) for clique in query.marginals.cliques]
+            self.length = sum(self._sizes)
+            self._check_length()
+            return
+        if query.parities is not None:
+            self._binning = Binning(schema, query.parities.bins)
+            sizes_with(query.parities.groups, self._binning.sizes)
+            self._sizes = [len(block) for block in query.parities.blocks]
             self.length = sum(self._sizes)
             self._check_length()
             return
@@ -141,7 +158,7 @@ class SumVector:
     @property
     def _of_counts(self) -> bool:
         """Check whether every block is a table of counts."""
-        return self._binning is not None or self._cells is not None
+        return self.query.marginals is not None or self._cells is not None
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -166,6 +183,9 @@ class SumVector:
             return math.nextafter(sketch.DIAMETER_STEPS, math.inf)
         if self._of_counts:  # a row leaves one cell of each block's table and enters another
             return math.nextafter(L2_STEP * math.hypot(*self.weights) * (1.0 + 2.0**-48), math.inf)
+        if self.query.parities is not None:
+            moves = (w * math.sqrt(m) for w, m in zip(self.weights, self._sizes, strict=True))
+            return math.nextafter(PARITY_STEP * math.hypot(*moves) * (1.0 + 2.0**-48), math.inf)
         units = [ROW_UNIT] * len(self.maps) + [1.0] * self.query.counts
         scales = [weight / unit for weight, unit in zip(self.weights, units, strict=True)]
         within = math.hypot(*(s * each.within for s, each in zip(scales, self.distances, strict=True)))
@@ -232,7 +252,7 @@ class SumVector:
     def _bounds(self, rows: int) -> list[int]:
         if self._projection is not None:
             return [sketch.largest_step(rows)]
-        if self._of_counts:
+        if self._of_counts or self.query.parities is not None:
             return [rows * weight for weight in self.weights]
         longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
         return [math.ceil(rows * (a * b)) for a, b in zip(longest, self.weights, strict=True)]
@@ -254,9 +274,13 @@ class SumVector:
             rows, labels = self._schema.encode(table.values), None if layout.classes is None else table.labels
             return sketch.coordinates(rows, labels, self._projection, layout.classes)
         if self._binning is not None and self.query.marginals is not None:
-            codes, sizes = self._binning.encode(table, "an owner"), self._binning.sizes
+            codes = codes_with(self.query.marginals.groups, self._binning.encode(table, "an owner"))
             tables = zip(self.query.marginals.cliques, self.weights, strict=True)
-            return np.concatenate([marginal_counts(codes, c, sizes) * weight for c, weight in tables])
+            return np.concatenate([marginal_counts(codes, c, self._codes) * weight for c, weight in tables])
+        if self._binning is not None and self.query.parities is not None:
+            parities, codes = self.query.parities, self._binning.encode(table, "an owner")
+            sums = parity_sums(codes, parities.groups, parities.products)
+            return sums * np.repeat(np.asarray(self.weights, dtype=np.int64), self._sizes)
         if self._cells is not None:
             return self._cells.of(table, owner) * self.weights[0]
         blocks: list[IntArray] = []
@@ -272,7 +296,7 @@ class SumVector:
         return np.concatenate(blocks)
 
     def tables(self, vector: FloatArray | IntArray) -> list[FloatArray]:
-        """Counts of every table of a total, (cells,) float64 each."""
+        """Counts of every table of a total, (cells,) float64 each; or sums of every block of parities."""
         ends = np.cumsum(self._sizes)[:-1]
         parts = np.split(vector.astype(np.float64), ends)
         return [part / weight for part, weight in zip(parts, self.weights, strict=True)]

@@ -18,6 +18,7 @@ from fedkme.arrays import Numbers
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import SAME_RELEASE, ConfigError, FedkmeError, ProtocolError, SecureAggregationError
+from fedkme.features.counts import Groups
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.sums import Layout
 from fedkme.secagg.messages import (
@@ -34,7 +35,7 @@ from fedkme.secagg.messages import (
 )
 from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS
 from fedkme.secagg.signing import KeyBinding
-from fedkme.sums.values import MOST_MAPS, CellCounts, Marginals, SumQuery
+from fedkme.sums.values import MOST_MAPS, CellCounts, Marginals, Parities, SumQuery
 from fedkme.wire.channel import CHUNK_BYTES, fitting
 from fedkme.wire.fields import TEXTS, Field, FieldCodec, json_of, many
 from fedkme.wire.v1 import pooling_pb2 as pb
@@ -59,6 +60,7 @@ def query_to_wire(query: SumQuery) -> pb.Query:
             sketch="" if query.sketch is None else json.dumps(query.sketch.to_json(), sort_keys=True),
             marginals="" if query.marginals is None else json.dumps(asdict(query.marginals)),
             cells="" if query.cells is None else json.dumps(asdict(query.cells)),
+            parities="" if query.parities is None else json.dumps(asdict(query.parities)),
         )
     )
 
@@ -78,8 +80,12 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         if message.marginals:
             plain = json_of(message.marginals)
             cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in plain["cliques"])
-            marginals = Marginals(_PLACES.count(plain["bins"], "a number of bins"), cliques)
+            groups = _groups_from_json(plain.get("groups", ()))
+            marginals = Marginals(_PLACES.count(plain["bins"], "a number of bins"), cliques, groups)
             return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
+        if message.parities:
+            parities = _parities_from_json(json_of(message.parities))
+            return SumQuery((), Layout(), message.counts, tuple(message.weights), parities=parities)
         if message.cells:
             cells = _cells_from_json(json_of(message.cells))
             return SumQuery((), Layout(), message.counts, tuple(message.weights), cells=cells)
@@ -94,6 +100,22 @@ def query_from_wire(message: pb.Query) -> SumQuery:
 def _cells_from_json(plain: Mapping[str, Any]) -> CellCounts:
     firsts = tuple(str(name) for name in plain["firsts"])
     return CellCounts(str(plain["code_book"]), _PLACES.count(plain["classes"], "a number of classes"), firsts)
+
+
+def _groups_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Groups, ...]:
+    return tuple(
+        Groups(_PLACES.count(each["column"], "a column of groups"), _PLACES.counts(each["of"], "groups"))
+        for each in plain
+    )
+
+
+def _parities_from_json(plain: Mapping[str, Any]) -> Parities:
+    blocks = tuple(
+        tuple(_PLACES.counts(product, "a parity's signs") for product in block) for block in plain["blocks"]
+    )
+    return Parities(
+        _PLACES.count(plain["bins"], "a number of bins"), _groups_from_json(plain["groups"]), blocks
+    )
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:

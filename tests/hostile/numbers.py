@@ -62,6 +62,7 @@ DOCUMENTS = frozenset(
         "Query.sketch",
         "Query.marginals",
         "Query.cells",
+        "Query.parities",
         "Invite.planned",
         "IntendedSummary.planned",
         "AuctionTerms.heard",

@@ -43,6 +43,7 @@ from fedkme.directives import (
 )
 from fedkme.errors import FedkmeError
 from fedkme.exchange import CellsPlan, Offer, Outcome, SummaryChoice
+from fedkme.features.counts import Groups
 from fedkme.features.fixed_point import MEAN_UNIT, quantize_features
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
@@ -59,7 +60,7 @@ from fedkme.protocol import Bid, Closing, Consider, IntendedSummary, Security
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import release_settings, settings_from_json, settings_to_json
 from fedkme.store.memory import MemoryStore
-from fedkme.sums.values import CellCounts, Marginals, SumQuery
+from fedkme.sums.values import CellCounts, Marginals, Parities, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import codecs, releases, summaries, sums
@@ -125,6 +126,13 @@ QUERIES = (
     *(SumQuery((spec,), Layout(2), counts=True, weights=(1, 7)) for spec in MAP_SPECS),
     SumQuery((), Layout(2), sketch=spec_for(SCHEMA, 3)),
     SumQuery((), Layout(), weights=(3, 1), marginals=Marginals(4, ((0,), (1, 4)))),
+    SumQuery((), Layout(), weights=(3,), marginals=Marginals(4, ((1, 5),), (Groups(0, (0, 0, 1, 1)),))),
+    SumQuery(
+        (),
+        Layout(),
+        weights=(3, 2),
+        parities=Parities(4, (Groups(0, (0, 0, 1, 1)), Groups(4, (0, 1))), (((0, 1), (1,)), ((0, 1),))),
+    ),
     SumQuery((), Layout(), weights=(2,), cells=CellCounts(json.dumps(SKETCHED.to_json()), 2, ("a", "p"))),
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -21,15 +21,17 @@ from audit.attacks.scripted import TalliedNoise
 from audit.in_memory import PooledOracle, TrustedNoise
 from curator.releases import joint
 from curator.releases.marginals.adaptive import aim
+from curator.releases.marginals.dependences import Codes
 from curator.releases.marginals.rounds import rounds
 from fedkme.arrays import FloatArray
-from fedkme.features.counts import L2_STEP
+from fedkme.features.counts import L2_STEP, PARITY_STEP, Clique, Groups
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import Layout, PooledSum, pooled_sum
-from fedkme.privacy.events import BoundedRange, Gaussian, leaves
+from fedkme.privacy.events import BoundedRange, Event, Gaussian, leaves
 from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
 from fedkme.privacy.sums import PooledRelease
+from fedkme.releases.counts import Screen
 from fedkme.secagg.noise import NoisePlan, draw_share, plan_noise
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
@@ -43,8 +45,8 @@ _LAYOUT = Layout(2)
 _MAP = FourierMapSpec(dimension=8, gamma=8.0, seed=3).make(_SCHEMA)
 _OTHERS = 20
 """Rows that both worlds share."""
-_COUNTED = 200
-"""Rows of the counted tables."""
+_COUNTED = 1000
+"""Rows of the counted tables, enough for a screen."""
 
 
 # An embedding and class counts, with noise once.
@@ -134,9 +136,31 @@ def _rows_of(sizes: tuple[int, ...], effort: Effort) -> PooledOracle:
 def _rounds_recount(effort: Effort) -> CheckResult:
     sizes, pairs = (2, 3, 2, 2), ((0, 3), (1, 3), (2, 3))
     noise = TalliedNoise(simulated(effort.seed, "audit", "rounds"))
-    oracle = TrustedNoise(_rows_of(sizes, effort), noise)
-    asyncio.run(rounds(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, pairs))
-    return recount(_CLAIM, gaussian_events(noise, L2_STEP), [Gaussian], "noise drawn")
+    oracle = _SignsApart(_rows_of(sizes, effort), noise)
+    asked = rounds(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, pairs, screened=Codes(sizes, 3))
+    asyncio.run(asked)
+    drawn = [*gaussian_events(noise, L2_STEP), *oracle.signs]
+    return recount(_CLAIM, drawn, [Gaussian], "noise drawn")
+
+
+class _SignsApart(TrustedNoise):
+    """Oracle that tallies the noise of parities by itself, whose sensitivity is another."""
+
+    def __init__(self, oracle: PooledOracle, noise: TalliedNoise) -> None:
+        super().__init__(oracle, noise)
+        self.signs: list[Event] = []
+
+    async def parities(
+        self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
+    ) -> Screen:
+        counts, self._noise = self._noise, TalliedNoise(self._noise)
+        screen = await super().parities(groups, blocks, sigmas)
+        for length, (scale, calls) in zip(
+            sorted(map(len, blocks)), sorted(self._noise.gaussian_calls.items()), strict=True
+        ):
+            self.signs.append(Gaussian(scale / (PARITY_STEP * math.sqrt(length)), calls))
+        self._noise = counts
+        return screen
 
 
 def _aim_recount(effort: Effort) -> CheckResult:

@@ -4,6 +4,8 @@ Relation: replace one row, N public. All costs are measured as mu of Gaussian DP
 mechanism is mu-GDP if telling two neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
 
 - A marginal with noise sigma is a Gaussian of L2 sensitivity L2_STEP = sqrt(2), so mu^2 = 2 / sigma^2.
+- M parities with noise sigma are a Gaussian of L2 sensitivity 2 sqrt(M) (`fedkme.features.counts`), so mu^2 =
+  4 M / sigma^2.
 - A choice of bounded range r is mu-GDP with mu = 2 Phi^-1(1 / (1 + e^(-r/2))), about 0.627 r and never more.
 - Squares add, even if each mechanism *and its noise* is chosen after seeing the earlier answers, as long as
   their sum never exceeds the bound set at the start (Smith and Thakurta 2022: a filter for Gaussian DP costs
@@ -40,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import BudgetError
-from fedkme.features.counts import L1_STEP, L2_STEP
+from fedkme.features.counts import L1_STEP, L2_STEP, PARITY_STEP
 from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.noise import LARGEST_LOGIT, NoiseSource, choose
@@ -71,6 +73,16 @@ def measurement_cost(sigma: float) -> float:
 def measurement_sigma(cost: float) -> float:
     """Noise of the marginals that have this `measurement_cost`."""
     return L2_STEP / math.sqrt(cost)
+
+
+def parity_cost(sigma: float, count: int) -> float:
+    """mu^2 of parities with noise sigma on each."""
+    return count * (PARITY_STEP / sigma) ** 2
+
+
+def parity_sigma(cost: float, count: int) -> float:
+    """Noise of the parities that have this `parity_cost`."""
+    return PARITY_STEP * math.sqrt(count / cost)
 
 
 def selection_logits(
@@ -108,6 +120,17 @@ class BudgetFilter:
         """
         self._pay(math.fsum(measurement_cost(sigma) for sigma in sigmas))
         self._events += [Gaussian(sigma / L2_STEP) for sigma in sigmas]
+
+    def measure_parities(self, sigmas: Sequence[float], counts: Sequence[int]) -> None:
+        """Pay for noisy parities, before they are asked for; `counts` are the parities of every block.
+
+        Raises:
+            BudgetError: the cost exceeds the budget; nothing is paid.
+        """
+        self._pay(math.fsum(map(parity_cost, sigmas, counts)))
+        self._events += [
+            Gaussian(parity_cost(s, count) ** -0.5) for s, count in zip(sigmas, counts, strict=True)
+        ]
 
     def select(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from curator.releases.marginals.model import Model, check_size
 from fedkme.arrays import FloatArray
-from fedkme.features.counts import Clique
+from fedkme.features.counts import Clique, Groups, sizes_with
 from fedkme.releases.counts import Measurement
 
 Tables = dict[Clique, FloatArray]
@@ -26,6 +26,7 @@ def fit(
     iterations: int,
     start: Model | None = None,
     report: Callable[[float], None] = lambda _: None,
+    groups: Sequence[Groups] = (),
 ) -> Model:
     """Fit the model of nearly largest likelihood (among equals, largest entropy) to noisy marginals.
 
@@ -36,27 +37,29 @@ def fit(
         iterations: iterations of mirror descent.
         start: model whose cliques are contained in the new cliques; None: uniform.
         report: called with the finished part of the descent, 0 to 1; an error that it raises ends the fit.
+        groups: columns of groups, behind the others.
 
     Raises:
         ConfigError: the junction tree would have more than MODEL_CELLS cells.
     """
     cliques = tuple(dict.fromkeys(measurement.clique for measurement in measurements))
-    check_size(sizes, cliques)
+    check_size(sizes, cliques, groups)
+    whole = sizes_with(groups, sizes)
     # Measurements of one clique are equivalent to their mean weighted by precision.
     precision = {c: sum(m.sigma**-2 for m in measurements if m.clique == c) for c in cliques}
     target = {
         c: np.reshape(
             sum(m.values * m.sigma**-2 for m in measurements if m.clique == c) / precision[c],
-            [sizes[i] for i in c],
+            [whole[i] for i in c],
         )
         for c in cliques
     }
-    potentials = {c: np.zeros([sizes[i] for i in c]) for c in cliques}
+    potentials = {c: np.zeros([whole[i] for i in c]) for c in cliques}
     if start is not None:
         potentials.update({c: table.copy() for c, table in start.potentials.items()})
 
     def evaluated(tables: Tables) -> tuple[float, Tables, Tables]:
-        model = Model(sizes, tables)
+        model = Model(sizes, tables, groups)
         counts = {c: rows * model.held(c) for c in cliques}
         slopes = {c: precision[c] * (counts[c] - target[c]) for c in cliques}
         loss = 0.5 * sum(float((slopes[c] ** 2).sum()) / precision[c] for c in cliques)
@@ -77,4 +80,4 @@ def fit(
             step *= 0.5
         if number % _TELL == 0 or number == iterations:
             report(number / iterations)
-    return Model(sizes, potentials)
+    return Model(sizes, potentials, groups)

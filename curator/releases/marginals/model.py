@@ -15,22 +15,33 @@ import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError
-from fedkme.features.counts import Clique
+from fedkme.features.counts import Clique, Groups, sizes_with
 
 MODEL_CELLS = 1 << 21
 """Most cells of all tables of a junction tree: 16 MiB, and a few times as much while fitting."""
+_NEVER = -100.0  # logarithm of a chance that is none
 
 
 class Model:
-    """Distribution over rows of codes: the calibrated junction tree of a fitted graphical model."""
+    """Distribution over rows of codes: the calibrated junction tree of a fitted graphical model.
 
-    def __init__(self, sizes: Sequence[int], potentials: dict[Clique, FloatArray]) -> None:
+    Columns of groups are columns of the model, behind the schema's. A table over a column and its groups has
+    no chance for a code with another group, so a clique of groups ties the columns as its table says at a
+    fraction of the cells that the codes would take.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], potentials: dict[Clique, FloatArray], groups: Sequence[Groups] = ()
+    ) -> None:
         """Calibrate potentials, a table of logarithms for each clique, over columns of these sizes."""
         self.sizes = tuple(sizes)
+        self.groups = tuple(groups)
         self.cliques = tuple(potentials)
         self.potentials = potentials
-        self._tree = _tree(self.sizes, self.cliques)
-        self._beliefs = _calibrated(self._tree, self.sizes, potentials)
+        self._sizes = sizes_with(groups, sizes)
+        tables = potentials | _links(groups, len(self.sizes))
+        self._tree = _tree(self._sizes, tuple(tables))
+        self._beliefs = _calibrated(self._tree, self._sizes, tables)
 
     def probabilities(self, clique: Clique) -> FloatArray:
         """Marginal of the columns in the order of `clique`, of shape their sizes; sums to 1."""
@@ -52,7 +63,7 @@ class Model:
 
     def held(self, clique: Clique) -> FloatArray:
         """`probabilities` of columns that are in one table of the tree, such as a clique of the model."""
-        node = _home(self._tree, self.sizes, clique)
+        node = _home(self._tree, self._sizes, clique)
         return _marginal(self._beliefs[node], node, clique)
 
     def sample(self, rows: int, generator: np.random.Generator) -> IntArray:
@@ -61,7 +72,7 @@ class Model:
         A column is drawn given the earlier columns of the same table. Within a group of equal rows systematic
         sampling keeps counts close to their expectation.
         """
-        codes = np.zeros((rows, len(self.sizes)), dtype=np.int64)
+        codes = np.zeros((rows, len(self._sizes)), dtype=np.int64)
         drawn: set[int] = set()
         for node in self._tree.order:
             table = self._beliefs[node]
@@ -70,25 +81,36 @@ class Model:
                     continue
                 given = tuple(c for c in node if c in drawn)
                 columns = (*given, column)
-                joint = _marginal(table, node, columns).reshape(-1, self.sizes[column])
-                parent = _index(codes, given, self.sizes)
+                joint = _marginal(table, node, columns).reshape(-1, self._sizes[column])
+                parent = _index(codes, given, self._sizes)
                 codes[:, column] = _systematic(joint, parent, generator)
                 drawn.add(column)
-        return codes[generator.permutation(rows)]
+        return codes[generator.permutation(rows), : len(self.sizes)]
 
 
-def model_cells(sizes: Sequence[int], cliques: Iterable[Clique]) -> int:
+def _links(groups: Sequence[Groups], width: int) -> dict[Clique, FloatArray]:
+    """Tables of logarithms over each column of groups and the column that it groups."""
+    links: dict[Clique, FloatArray] = {}
+    for place, each in enumerate(groups):
+        table = np.full((len(each.of), each.size), _NEVER)
+        table[np.arange(len(each.of)), each.of] = 0.0
+        links[each.column, width + place] = table
+    return links
+
+
+def model_cells(sizes: Sequence[int], cliques: Iterable[Clique], groups: Sequence[Groups] = ()) -> int:
     """Cells of all tables of the junction tree of these cliques."""
-    return sum(_cells(sizes, node) for node in _eliminated(sizes, cliques))
+    whole, links = sizes_with(groups, sizes), [(g.column, len(sizes) + i) for i, g in enumerate(groups)]
+    return sum(_cells(whole, node) for node in _eliminated(whole, [*cliques, *links]))
 
 
-def check_size(sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
+def check_size(sizes: Sequence[int], cliques: Iterable[Clique], groups: Sequence[Groups] = ()) -> None:
     """Refuse a model that does not fit into memory.
 
     Raises:
         ConfigError: the model has more than MODEL_CELLS cells.
     """
-    cells = model_cells(sizes, cliques)
+    cells = model_cells(sizes, cliques, groups)
     if cells > MODEL_CELLS:
         raise ConfigError(
             f"the model of these marginals would have {cells} cells and {MODEL_CELLS} are the limit",

@@ -20,13 +20,14 @@ import numpy as np
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model
+from curator.releases.marginals.tilt import tilted
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.binning import Binning, check_domain
-from fedkme.features.counts import Clique
+from fedkme.features.counts import Clique, Groups, sizes_with
 from fedkme.privacy.events import Composed, Gaussian
 from fedkme.privacy.noise import NoiseSource
-from fedkme.releases.counts import Measurement
+from fedkme.releases.counts import Measurement, Screen
 from fedkme.tables.table import Table
 
 
@@ -40,12 +41,20 @@ class CountOracle(Protocol):
 class NoisyOracle(Protocol):
     """Oracle of sums with Gaussian noise."""
 
-    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+    async def noisy(
+        self, cliques: Sequence[Clique], sigmas: Sequence[float], groups: Sequence[Groups] = ()
+    ) -> list[Measurement]:
         """Pooled counts with independent noise; one query to the owners.
 
         The noise of marginal i has at least the standard deviation sigmas[i] in every cell: owners that drop
-        out or lie must not reduce the noise. The answer has the actual deviation.
+        out or lie must not reduce the noise. The answer has the actual deviation. Columns of groups are
+        behind the schema's.
         """
+
+    async def parities(
+        self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
+    ) -> Screen:
+        """Pooled parities with independent noise, at least sigmas[i] in block i; one query to the owners."""
 
 
 def add_noise(counts: IntArray, sigma: float, noise: NoiseSource) -> FloatArray:
@@ -67,6 +76,10 @@ class MarginalRelease:
         rows: N, public.
         event: event of the whole release, under replace-one.
         pieces: events one by one, for reading: choices depended on answers, so charge `event`.
+        groups: columns of groups, behind those of the schema.
+        grouped: tables over groups with noise, to which the model is fitted, too.
+        tilts: tables over groups with noise, by which the label is drawn again.
+        screen: parities with noise; None where none were asked for.
     """
 
     sizes: tuple[int, ...]
@@ -77,6 +90,10 @@ class MarginalRelease:
     rows: int
     event: Gaussian
     pieces: Composed
+    groups: tuple[Groups, ...] = ()
+    grouped: tuple[Measurement, ...] = ()
+    tilts: tuple[Measurement, ...] = ()
+    screen: Screen | None = None
 
     @cached_property
     def model(self) -> Model:
@@ -85,7 +102,8 @@ class MarginalRelease:
         Raises:
             ConfigError: the model would be too large.
         """
-        return fit(self.sizes, self.measurements, self.rows, self.iterations, self.start)
+        measured = [*self.measurements, *self.grouped]
+        return fit(self.sizes, measured, self.rows, self.iterations, self.start, groups=self.groups)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -105,7 +123,8 @@ class MarginalRelease:
         if rows < 1:
             raise ConfigError(f"{rows} synthetic rows cannot be drawn", "Ask for one row or more.")
         generator = np.random.default_rng(np.random.SeedSequence([seed, 5]))
-        return binning.decode(self.model.sample(rows, generator), generator)
+        law = tilted(self.model, len(self.sizes) - 1, self.tilts, self.rows)
+        return binning.decode(law.sample(rows, generator), generator)
 
 
 def finished(
@@ -149,6 +168,7 @@ async def measure(
     cliques: Sequence[Clique],
     sigmas: Sequence[float],
     sizes: Sequence[int],
+    groups: Sequence[Groups] = (),
 ) -> list[Measurement]:
     """Pay for one question, then ask it.
 
@@ -157,8 +177,9 @@ async def measure(
         DataError: an answer has another shape.
     """
     budget.measure(sigmas)
-    answers = await oracle.noisy(cliques, sigmas)
-    shapes = [(math.prod(sizes[c] for c in clique),) for clique in cliques]
+    answers = await oracle.noisy(cliques, sigmas, groups)
+    whole = sizes_with(groups, sizes)
+    shapes = [(math.prod(whole[c] for c in clique),) for clique in cliques]
     if [answer.values.shape for answer in answers] != shapes:
         raise DataError(
             "a marginal has another number of cells than asked for", "Compare the parties' schemas."

@@ -7,7 +7,9 @@ be trusted:
    other pairs, roughly;
 2. rounds: fit a model, estimate from the rough tables which pairs the model answers worst, and measure these
    pairs with an equal part of the rest of the budget; rough tables within one table of the junction tree are
-   fitted too.
+   fitted too;
+3. before the fourth round, one question for parities, in which dependences of three and more columns show
+   that the model lacks; the last rounds ask tables of these, too (`dependences`).
 
 **Privacy.** Relation: replace one row, N public; the unit is a row, or a group by a smaller epsilon. Every
 table is a sum over rows of a one-hot code, which a replaced row moves by L2_STEP = sqrt 2
@@ -29,12 +31,21 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from curator.releases.marginals.adaptive import ReportStage
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
+from curator.releases.marginals.dependences import (
+    AGAIN_SHARE,
+    Again,
+    Codes,
+    apart,
+    plan_screen,
+    standing_out,
+    table_of,
+)
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model, model_cells
 from curator.releases.marginals.release import (
@@ -46,9 +57,10 @@ from curator.releases.marginals.release import (
     independent,
     measure,
 )
+from curator.releases.marginals.tilt import tilted
 from fedkme.features.binning import check_domain
-from fedkme.features.counts import Clique
-from fedkme.releases.counts import Measurement
+from fedkme.features.counts import Clique, Groups, sizes_with
+from fedkme.releases.counts import Measurement, Screen
 
 COLUMNS_SHARE, KEPT_SHARE, PAIRS_SHARE = 0.1, 0.25, 0.2
 """Shares of the budget: all columns, the tables that the model always has, and rough tables of all other
@@ -63,6 +75,9 @@ TABLES = 0.5
 """Most tables of a round, for each column."""
 CELLS = 1 << 16
 """Most cells of the model."""
+SCREEN_ROUND, DEPENDENCE_CELLS = 3, 1 << 17
+"""Round before which the screen is asked, when the model has most pairs; most cells of the model with the
+tables of dependences in it."""
 _ITERATIONS = 150  # iterations of the fit in a round
 
 
@@ -75,6 +90,7 @@ async def rounds(
     fixed_pairs: Sequence[Clique] = (),
     report: ReportStage = lambda *_: None,
     cells: int = CELLS,
+    screened: Codes | None = None,
 ) -> MarginalRelease:
     """Measure columns and pairs by noisy pooled counts of N public rows, then pairs that the model lacks.
 
@@ -87,6 +103,7 @@ async def rounds(
         fixed_pairs: pairs that the model always has.
         report: called with released values alone; an error that it raises ends the release.
         cells: most cells of the model.
+        screened: columns to screen for dependences of three and more (`dependences`); None: no screen.
 
     Raises:
         ConfigError: a parameter is out of range, or the domain is too large.
@@ -98,23 +115,78 @@ async def rounds(
     budget = BudgetFilter(epsilon, delta)
     report("measuring", "all columns and pairs", 0.0)
     fitted, rough, weak = await _first(oracle, budget, sizes, rows, fixed_pairs)
+    groups: tuple[Groups, ...] = ()
+    grouped, tilts = list[Measurement](), list[Measurement]()
+    screen: Screen | None = None
     model = fit(sizes, fitted, rows, _ITERATIONS)
     for number in range(ROUNDS):
-        piece = budget.left / (ROUNDS - number) * (1.0 - 1e-12)  # sums are rounded
-        chosen = _choose_pairs(_candidates(model, fitted, rough, rows), piece, fitted, sizes, cells)
-        spent = budget.spent / budget.total
-        tables = "1 table" if len(chosen) == 1 else f"{len(chosen)} tables"
-        report("measuring", f"round {number + 1} of {ROUNDS}: {tables}", spent)
-        sigma = measurement_sigma(piece / len(chosen))
-        fitted += await measure(oracle, budget, chosen, [sigma] * len(chosen), sizes)
-        tree = Model(
-            sizes,
-            {measurement.clique: np.zeros([sizes[c] for c in measurement.clique]) for measurement in fitted},
-        )
+        if screened is not None and number == SCREEN_ROUND:
+            screen = await _screen(oracle, budget, screened, model, rows, report)
+        have = [measurement.clique for measurement in (*fitted, *grouped)]
+        again = list[Again]()
+        if screened is not None and screen is not None:
+            report("measuring", "what the model lacks", budget.spent / budget.total)
+            again = _ask_again(screen, screened, model, tilts, rows, have, groups, budget.total)
+        groups = again[-1].groups if again else groups
+        inside = [each.clique for each in again if each.fits]
+        costs = [AGAIN_SHARE * budget.total / max(1, len(again))] * len(again)
+        piece = (budget.left - math.fsum(costs)) / (ROUNDS - number) * (1.0 - 1e-12)  # sums are rounded
+        candidates = _candidates(model, fitted, rough, rows)
+        chosen = _choose_pairs(candidates, piece, [*have, *inside], groups, sizes, cells)
+        costs += [piece / len(chosen)] * len(chosen)
+        line = f"round {number + 1} of {ROUNDS}: {len(costs)} table{'s' if len(costs) > 1 else ''}"
+        report("measuring", line, budget.spent / budget.total)
+        cliques, sigmas = [*(each.clique for each in again), *chosen], list(map(measurement_sigma, costs))
+        answers = await measure(oracle, budget, cliques, sigmas, sizes, groups)
+        tilts += [answer for answer, each in zip(answers, again, strict=False) if not each.fits]
+        kept = [answer for answer in answers if answer not in tilts]
+        grouped += [answer for answer in kept if answer.clique[-1] >= len(sizes)]
+        fitted += [answer for answer in kept if answer.clique[-1] < len(sizes)]
+        whole = sizes_with(groups, sizes)
+        zeros = {each.clique: np.zeros([whole[c] for c in each.clique]) for each in (*fitted, *grouped)}
+        tree = Model(sizes, zeros, groups)
         fitted += [measurement for measurement in rough if tree.holds(measurement.clique)]
         rough = [measurement for measurement in rough if not tree.holds(measurement.clique)]
-        model = fit(sizes, fitted, rows, _ITERATIONS, model)
-    return finished(sizes, ITERATIONS, model, fitted, rows, budget, [*rough, *weak])
+        model = fit(sizes, [*fitted, *grouped], rows, _ITERATIONS, model, groups=groups)
+    release = finished(sizes, ITERATIONS, model, fitted, rows, budget, [*rough, *weak])
+    return replace(release, groups=groups, grouped=tuple(grouped), tilts=tuple(tilts), screen=screen)
+
+
+async def _screen(
+    oracle: NoisyOracle, budget: BudgetFilter, screened: Codes, model: Model, rows: int, report: ReportStage
+) -> Screen | None:
+    """Pay and ask for the screen, if it is worth its noise."""
+    plan = plan_screen(screened, model, rows, budget.total)
+    if plan is None:
+        return None
+    counts = [len(block) for block in plan.blocks]
+    report("measuring", f"{sum(counts)} sets of columns, for dependences", budget.spent / budget.total)
+    budget.measure_parities(plan.sigmas, counts)
+    return await oracle.parities(plan.groups, plan.blocks, plan.sigmas)
+
+
+def _ask_again(
+    screen: Screen,
+    screened: Codes,
+    model: Model,
+    tilts: Sequence[Measurement],
+    rows: int,
+    cliques: Sequence[Clique],
+    groups: tuple[Groups, ...],
+    total: float,
+) -> list[Again]:
+    """Choose tables of the dependences that stand out."""
+    law = model if screened.label is None else tilted(model, screened.label, tilts, rows)
+    found = apart(standing_out(screen, law, rows), screened.label)
+    tables: list[Again] = []
+    for dependence in found:
+        sigma = measurement_sigma(AGAIN_SHARE * total / len(found))
+        have = [*cliques, *(each.clique for each in tables if each.fits)]
+        table = table_of(dependence, screened, model, sigma, have, groups, DEPENDENCE_CELLS)
+        if table is not None:
+            groups = table.groups
+            tables.append(table)
+    return tables
 
 
 async def _first(
@@ -186,7 +258,8 @@ def _candidates(
 def _choose_pairs(
     candidates: Mapping[Clique, _Candidate],
     cost: float,
-    fitted: Iterable[Measurement],
+    cliques: Iterable[Clique],
+    groups: Sequence[Groups],
     sizes: Sequence[int],
     cells: int,
 ) -> list[Clique]:
@@ -201,11 +274,11 @@ def _choose_pairs(
         return sorted((-candidate.gain(sigma), clique) for clique, candidate in candidates.items())
 
     count = min(range(1, most + 1), key=lambda count: sum(min(gain, 0.0) for gain, _ in gains(count)[:count]))
-    have, chosen = {candidate.clique for candidate in fitted}, list[Clique]()
+    have, chosen = set(cliques), list[Clique]()
     for gain, clique in gains(count):
         if len(chosen) == count or gain >= 0.0:
             break
-        if clique in have or model_cells(sizes, have | {clique}) <= cells:
+        if clique in have or model_cells(sizes, have | {clique}, groups) <= cells:
             chosen.append(clique)
             have.add(clique)
     return chosen or [(column,) for column in range(len(sizes))]

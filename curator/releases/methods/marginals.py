@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from curator.releases.files import card_answers, make_synthetic
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.budget import measurement_sigma
+from curator.releases.marginals.dependences import Codes
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
+from curator.releases.marginals.tilt import tilted
 from curator.releases.method import Finished, Making, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.answers.counts import CountEvidence
@@ -26,13 +29,13 @@ from fedkme.answers.made_rows import WeightedTable
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain, finer
-from fedkme.features.counts import L2_STEP, Clique, marginal_cells
+from fedkme.features.counts import L2_STEP, Clique, Groups, marginal_cells, sizes_with
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
-from fedkme.releases.counts import PROTOCOL, Measurement, StoredCounts, counts_from_bytes
+from fedkme.releases.counts import PROTOCOL, Measurement, Screen, StoredCounts, counts_from_bytes
 from fedkme.releases.settings import MarginalsSettings
-from fedkme.sums.values import Marginals
+from fedkme.sums.values import Marginals, Parities
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
@@ -148,8 +151,17 @@ class MarginalsMethod:
             for mark in marks:
                 number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
                 fixed_pairs.append((number, gap))
-            return await rounds(counts, sizes, rows, epsilon, delta, fixed_pairs, report=oracle.tell)
+            screened = self._codes() if self._schema.label is not None else None
+            return await rounds(
+                counts, sizes, rows, epsilon, delta, fixed_pairs, report=oracle.tell, screened=screened
+            )
         return await independent(counts, sizes, rows, epsilon, delta)
+
+    def _codes(self) -> Codes:
+        """Columns of codes, for a screen."""
+        sizes = self._binning.sizes
+        label = None if self._schema.label is None else len(sizes) - 1
+        return Codes(sizes, label, self._binning.orders)
 
     def _encoded(
         self, release: MarginalRelease, fine: Sequence[Measurement], mechanism: str, oracle: SumOracle
@@ -166,6 +178,10 @@ class MarginalsMethod:
             self.planned()[0].to_json(),
             Composed(pieces).to_json(),
             tuple(fine),
+            release.groups,
+            release.grouped,
+            release.tilts,
+            release.screen,
         )
         return stored.to_bytes()
 
@@ -180,7 +196,7 @@ class MarginalsMethod:
         return making.finished
 
     def _make(self, stored: StoredCounts, making: Making) -> None:
-        measured, sizes, rows = stored.fitted, self._binning.sizes, stored.rows
+        measured, sizes, rows = (*stored.fitted, *stored.grouped), self._binning.sizes, stored.rows
         words = f"{len(measured)} marginals"
         making.tell("fitting", words, 0.0)
         event = self.planned()[0]
@@ -190,10 +206,11 @@ class MarginalsMethod:
             rows,
             self.settings.iterations,
             report=lambda share: making.tell("fitting", words, share),
+            groups=stored.groups,
         )
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
-        codes = model.sample(count, generator)
+        codes = tilted(model, len(sizes) - 1, stored.tilts, rows).sample(count, generator)
         table = self._rows(stored, codes, generator)
         card = DataCard(
             NAMES[stored.mechanism],
@@ -207,13 +224,15 @@ class MarginalsMethod:
             settings=stored.settings,
             utility_rows="none; the answers come from the release itself",
             answers=card_answers(lambda: CountEvidence(stored), WeightedTable(table), making),
-            notes=[f"{len(measured)} marginals were measured: {_clique_names(measured, self._binning)}"],
+            notes=[f"{len(measured)} marginals were measured: {_clique_names(stored)}"],
         )
         make_synthetic(table, card, making)
 
         def copy() -> bytes:
             other = _redrawn(stored, generator)
-            again = fit(sizes, other.fitted, rows, _COPY_ITERATIONS, model).sample(rows, generator)
+            fitted = (*other.fitted, *other.grouped)
+            refitted = fit(sizes, fitted, rows, _COPY_ITERATIONS, model, groups=stored.groups)
+            again = tilted(refitted, len(sizes) - 1, other.tilts, rows).sample(rows, generator)
             copied = _sampled(self._rows(other, again, generator), generator)
             return csv_bytes(columns_of(copied, self._schema))
 
@@ -245,19 +264,34 @@ class Counts:
         measurements = await self._measurements(cliques, None)
         return [np.rint(counts.values).astype(np.int64) for counts in measurements]
 
-    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+    async def noisy(
+        self, cliques: Sequence[Clique], sigmas: Sequence[float], groups: Sequence[Groups] = ()
+    ) -> list[Measurement]:
         """Pooled counts with independent noise; one query to the owners."""
-        return await self._measurements(cliques, sigmas)
+        return await self._measurements(cliques, sigmas, groups)
+
+    async def parities(
+        self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
+    ) -> Screen:
+        """Pooled parities with independent noise; one query to the owners."""
+        question = Parities(self.binning.bins, tuple(groups), tuple(map(tuple, blocks)))
+        answer = await self._on_loop(self.oracle.parities(question, sigmas))
+        sums, deviations = zip(*answer, strict=True)
+        return Screen(question.groups, question.blocks, tuple(sums), tuple(deviations))
+
+    async def _on_loop(self, asked: Coroutine[Any, Any, list[NoisyTable]]) -> list[NoisyTable]:
+        """Await an answer of the oracle, which lives on another loop."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self.loop))
 
     async def _measurements(
-        self, cliques: Sequence[Clique], sigmas: Sequence[float] | None
+        self, cliques: Sequence[Clique], sigmas: Sequence[float] | None, groups: Sequence[Groups] = ()
     ) -> list[Measurement]:
         measurements: list[Measurement] = []
-        for start, end in _parts(cliques, lambda clique: marginal_cells(clique, self.binning.sizes)):
-            question = Marginals(self.binning.bins, tuple(cliques[start:end]))
+        sizes = sizes_with(groups, self.binning.sizes)
+        for start, end in _parts(cliques, lambda clique: marginal_cells(clique, sizes)):
+            question = Marginals(self.binning.bins, tuple(cliques[start:end]), tuple(groups))
             part = None if sigmas is None else list(sigmas[start:end])
-            answer_future = asyncio.run_coroutine_threadsafe(self.oracle.marginals(question, part), self.loop)
-            answer: list[NoisyTable] = await asyncio.wrap_future(answer_future)
+            answer = await self._on_loop(self.oracle.marginals(question, part))
             measurements += [
                 Measurement(clique, table, deviation)
                 for clique, (table, deviation) in zip(question.cliques, answer, strict=True)
@@ -291,8 +325,9 @@ def _redrawn(stored: StoredCounts, generator: np.random.Generator) -> StoredCoun
         values = measurement.values
         return replace(measurement, values=values + generator.normal(0.0, measurement.sigma, len(values)))
 
-    fitted, fine = tuple(map(with_noise, stored.fitted)), tuple(map(with_noise, stored.fine))
-    return replace(stored, fitted=fitted, others=(), fine=fine)
+    tables = (stored.fitted, stored.fine, stored.grouped, stored.tilts)
+    fitted, fine, grouped, tilts = (tuple(map(with_noise, measured)) for measured in tables)
+    return replace(stored, fitted=fitted, others=(), fine=fine, grouped=grouped, tilts=tilts)
 
 
 def _sampled(table: Table, generator: np.random.Generator) -> Table:
@@ -300,6 +335,8 @@ def _sampled(table: Table, generator: np.random.Generator) -> Table:
     return table.take(generator.integers(0, len(table), len(table)))
 
 
-def _clique_names(measured: Sequence[Measurement], binning: Binning) -> str:
-    names = binning.names
-    return "; ".join(sorted({" x ".join(names[c] for c in measurement.clique) for measurement in measured}))
+def _clique_names(stored: StoredCounts) -> str:
+    names = [*stored.binning.names]
+    names += [f"{names[each.column]} in {each.size} groups" for each in stored.groups]
+    cliques = {measurement.clique for measurement in (*stored.fitted, *stored.grouped, *stored.tilts)}
+    return "; ".join(sorted(" x ".join(names[c] for c in clique) for clique in cliques))

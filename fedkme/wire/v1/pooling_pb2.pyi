@@ -15,7 +15,7 @@ class Security(_message.Message):
     def __init__(self, dropouts: _Optional[int] = ..., colluders: _Optional[int] = ...) -> None: ...
 
 class Query(_message.Message):
-    __slots__ = ("maps", "classes", "counts", "weights", "sketch", "marginals", "cells")
+    __slots__ = ("maps", "classes", "counts", "weights", "sketch", "marginals", "cells", "parities")
     MAPS_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class Query(_message.Message):
     SKETCH_FIELD_NUMBER: _ClassVar[int]
     MARGINALS_FIELD_NUMBER: _ClassVar[int]
     CELLS_FIELD_NUMBER: _ClassVar[int]
+    PARITIES_FIELD_NUMBER: _ClassVar[int]
     maps: _containers.RepeatedScalarFieldContainer[str]
     classes: int
     counts: bool
@@ -30,7 +31,8 @@ class Query(_message.Message):
     sketch: str
     marginals: str
     cells: str
-    def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: bool = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ..., cells: _Optional[str] = ...) -> None: ...
+    parities: str
+    def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: bool = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ..., cells: _Optional[str] = ..., parities: _Optional[str] = ...) -> None: ...
 
 class Embed(_message.Message):
     __slots__ = ("query", "one_owner_moves")

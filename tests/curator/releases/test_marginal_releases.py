@@ -21,7 +21,7 @@ from curator.releases.method import make_method
 from fedkme.arrays import IntArray
 from fedkme.errors import CancelledRunError, ConfigError, DataError
 from fedkme.features.binning import Binning
-from fedkme.features.counts import Clique, marginal_counts
+from fedkme.features.counts import Clique, Groups, marginal_counts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.releases.counts import Measurement, counts_from_bytes
@@ -154,10 +154,12 @@ class _Spy(TrustedNoise):
         super().__init__(PooledOracle(OWNERS, SIZES), simulated(0, "curator", "spy"))
         self.questions: list[Sequence[Clique]] = []
 
-    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+    async def noisy(
+        self, cliques: Sequence[Clique], sigmas: Sequence[float], groups: Sequence[Groups] = ()
+    ) -> list[Measurement]:
         self.questions.append(cliques)
         assert min(sigmas) > 0
-        return await super().noisy(cliques, sigmas)
+        return await super().noisy(cliques, sigmas, groups)
 
 
 async def test_rounds_see_noisy_sums_only_and_keep_the_tables_of_the_label() -> None:

@@ -26,6 +26,7 @@ from fedkme.answers.folder import evidence_of
 from fedkme.answers.grammar import CALLS, parse
 from fedkme.arrays import FloatArray
 from fedkme.errors import FedkmeError, NotMadeError
+from fedkme.features.counts import Groups
 from fedkme.ops.derivation import Derivation
 from fedkme.releases.counts import PROTOCOL, Measurement, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes, to_bytes
@@ -116,7 +117,17 @@ def noisy(release: bytes, generator: np.random.Generator) -> bytes:
         fitted = tuple(map(drawn, counts.fitted))
         others = tuple(map(drawn, counts.others)) if generator.random() < 0.5 else ()
         fine = tuple(map(drawn, counts.fine)) if generator.random() < 0.7 else ()
-        return replace(counts, rows=rows, fitted=fitted, others=others, fine=fine).to_bytes()
+        screen, sizes = counts.screen, counts.binning.sizes
+        if screen is not None:
+            sums = tuple(absurd(each, generator) for each in screen.sums)
+            screen = replace(screen, sums=sums, sigmas=tuple(each * stretch for each in screen.sigmas))
+        halves = Groups(0, tuple(code % 2 for code in range(sizes[0])))
+        clique = (1, len(sizes) - 1, len(sizes))
+        table = Measurement(clique, absurd(np.ones(2 * sizes[1] * sizes[-1]), generator), stretch)
+        grouped, tilts = ([table] if generator.random() < 0.3 else [] for _ in range(2))
+        drawn_counts = replace(counts, rows=rows, fitted=fitted, others=others, fine=fine, screen=screen)
+        in_groups = replace(drawn_counts, groups=(halves,), grouped=tuple(grouped), tilts=tuple(tilts))
+        return in_groups.to_bytes()
     stored = from_bytes(release)
     embeddings = tuple(
         replace(part, mean=absurd(part.mean, generator), sigma=part.sigma * stretch, rows=rows)

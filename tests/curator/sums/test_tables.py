@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from curator.releases.marginals.budget import measurement_cost
+from curator.releases.marginals.budget import measurement_cost, parity_cost
 from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ConfigError, SecureAggregationError
 from fedkme.features.binning import Binning
-from fedkme.features.counts import marginal_counts
+from fedkme.features.counts import Groups, marginal_counts, parity_sums
 from fedkme.features.sums import Layout
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.protocol import Security
 from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.signing import KeyBinding
-from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.values import MOST_PARITIES, Marginals, Parities, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import sums as wire
@@ -28,6 +29,9 @@ from tests.curator.sums.fake_owners import SCHEMA, At, FakeOwner, dealt, table
 BINNING = Binning(SCHEMA, 4)
 LAST = len(BINNING.sizes) - 1
 MARGINALS = Marginals(4, ((0,), (LAST,), (0, LAST)))
+HALVES = Groups(0, (0, 0, 1, 1))
+SIGNS = (HALVES, Groups(1, (0, 1)), Groups(LAST, tuple(c % 2 for c in range(BINNING.sizes[-1]))))
+PARITIES = Parities(4, SIGNS, (((0, 2), (1, 2)), ((0, 1, 2),)))
 SHARED = Security(dropouts=1, colluders=1)
 
 
@@ -69,6 +73,47 @@ async def test_owners_noise_on_marginals_is_as_requested_at_the_planned_cost() -
         assert line.event.noise_multiplier**-2 >= paid * 0.98
 
 
+async def test_pooled_parities_are_those_of_the_whole_table_and_cost_what_was_paid() -> None:
+    codes, sigmas = BINNING.encode(table(300), "all"), [3.0, 7.0]
+    exact = parity_sums(codes, SIGNS, PARITIES.products).tolist()
+    signs = np.stack([1 - 2 * np.array(each.of)[codes[:, each.column]] for each in SIGNS], axis=1)
+    assert exact == [int(signs[:, list(product)].prod(axis=1).sum()) for product in PARITIES.products]
+    for security, spread in ((None, 1.0), (SHARED, math.sqrt(6 / 4))):
+        at = At(owners(6), security)
+        await at.pool.invite()
+        blocks = await at.pool.parities(PARITIES, sigmas)
+        for (sums, deviation), sigma, place in zip(blocks, sigmas, (0, 2), strict=True):
+            assert spread * sigma <= deviation < 1.01 * spread * sigma
+            assert np.abs(sums - exact[place : place + len(sums)]).max() < 6 * deviation
+        if security is not None:
+            paid = sum(map(parity_cost, sigmas, (2, 1)))
+            events = [line.event for line in at.gate.came() if line.observer == CURATOR]
+            assert events
+            for event in events:
+                assert isinstance(event, Gaussian)
+                assert 0.98 * paid < event.noise_multiplier**-2 <= paid * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda: Parities(4, SIGNS, (((0, 1, 3),),)),
+        lambda: Parities(4, SIGNS, (((1, 0),),)),
+        lambda: Parities(4, SIGNS, ((),)),
+        lambda: Parities(4, SIGNS, ()),
+        lambda: Parities(4, (Groups(0, (0, 1, 2, 0)),), (((0,),),)),
+        lambda: Parities(4, SIGNS, (((0, 1),) * (MOST_PARITIES + 1),)),
+        lambda: SumVector(SumQuery((), Layout(), parities=Parities(9, SIGNS, (((0,),),))), SCHEMA),
+        lambda: SumVector(
+            SumQuery((), Layout(), marginals=Marginals(4, ((0,),), (Groups(9, (0,)),))), SCHEMA
+        ),
+    ],
+)
+def test_a_question_names_no_other_parities_than_signs_of_its_schema(question: Callable[[], object]) -> None:
+    with pytest.raises(ConfigError):
+        question()
+
+
 async def test_an_untrusted_curator_gets_no_exact_marginals() -> None:
     at = At(owners(6), SHARED)
     await at.pool.invite()
@@ -100,6 +145,8 @@ async def test_a_pooled_sketch_is_that_of_the_whole_table(classes: int | None) -
     [
         SumQuery((), Layout(), marginals=MARGINALS),
         SumQuery((), Layout(), weights=(1, 2, 3), marginals=MARGINALS),
+        SumQuery((), Layout(), marginals=Marginals(4, ((0, LAST + 1),), (HALVES,))),
+        SumQuery((), Layout(), weights=(3, 2), parities=PARITIES),
         SumQuery((), Layout(), sketch=spec_for(SCHEMA, 7, 6)),
         SumQuery((), Layout(len(SCHEMA.classes)), sketch=spec_for(SCHEMA, 7, 6)),
     ],

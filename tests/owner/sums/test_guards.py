@@ -14,11 +14,12 @@ from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.projection import ProjectionSpec, spec_for
 from fedkme.directives import Proposal
 from fedkme.errors import ConfigError, PolicyError, ProtocolError
+from fedkme.features.counts import Groups
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import Layout
 from fedkme.protocol import Invitation, Security
 from fedkme.secagg.noise import plan_noise, plan_of
-from fedkme.sums.values import CellCounts, Marginals, SumQuery
+from fedkme.sums.values import CellCounts, Marginals, Parities, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import sums as wire
@@ -39,10 +40,16 @@ from tests.owner.sums.owner_parties import (
 )
 
 MARGINALS = SumQuery((), Layout(), weights=(1, 2), marginals=Marginals(4, ((0,), (0, 4))))
+PARITIES = SumQuery(
+    (),
+    Layout(),
+    weights=(1, 2),
+    parities=Parities(4, (Groups(0, (0, 0, 1, 1)), Groups(4, (0, 1))), (((0, 1),), ((0,),))),
+)
 SKETCH = SumQuery((), Layout(2), sketch=spec_for(SCHEMA, 7, 3))
 BOOK = kmeans_book(np.eye(2, SCHEMA.encoded_width), 2, spec_for(SCHEMA, 1), SCHEMA, 1)
 CELLS = SumQuery((), Layout(), cells=CellCounts(json.dumps(BOOK.to_json()), 0, (NAME, "south")))
-QUESTIONS = (QUERY, OTHER, MARGINALS, SKETCH, CELLS)
+QUESTIONS = (QUERY, OTHER, MARGINALS, PARITIES, SKETCH, CELLS)
 
 
 def raw_invitation() -> Invitation:
@@ -86,19 +93,28 @@ def test_no_aggregation_goes_without_noise_whatever_the_curator_says(noise: floa
     assert lines == []
 
 
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
 def _changed(value: Any) -> Iterator[Any]:
     """Yield copies of a value, each with one change in one field of one part."""
     if isinstance(value, tuple):
         for place, part in enumerate(value):
             yield from ((*value[:place], other, *value[place + 1 :]) for other in _changed(part))
-    elif isinstance(value, FourierMapSpec | ProjectionSpec | Layout | Marginals | CellCounts):
-        fields = value.model_dump() if isinstance(value, FourierMapSpec) else dataclasses.asdict(value)
+    elif isinstance(
+        value, FourierMapSpec | ProjectionSpec | Layout | Marginals | Parities | Groups | CellCounts
+    ):
+        fields = value.model_dump() if isinstance(value, FourierMapSpec) else _fields(value)
         for name, part in fields.items():
             for other in _changed(part):
                 if isinstance(value, FourierMapSpec):
                     yield value.model_copy(update={name: other})
                 else:
-                    yield dataclasses.replace(value, **{name: other})
+                    try:
+                        yield dataclasses.replace(value, **{name: other})
+                    except ConfigError:
+                        continue  # not a valid part
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, float):

@@ -1,0 +1,144 @@
+"""Labels that are drawn again, by a logistic tilt: dependences for which the junction tree has no room.
+
+The columns x keep the model's law. The label's law given x becomes
+
+    p(y | x)  proportional to  p_model(y | x) exp(sum_S w_S(g_S(x), y) + sum_c w_c(x_c, y)),
+
+with weights w_S for each cell of the tables over groups that were asked again, and w_c for each code of each
+column, by which the model's own tables of label and column stay as they are. The model is log-linear, so
+log p_model(y | x) is the sum of its potentials with the label, up to a constant. Weights are fitted on rows
+of the model by iterative scaling (Darroch and Ratcliff 1972), a table at a time. The target of a table over
+groups is e + (m - e) t / (t + sigma^2), for measured cells m, cells e of the model and t = max(0, mean (m -
+e)^2 - sigma^2): what noise explains is left out. All of this is post-processing of noisy tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from curator.releases.marginals.model import Model
+from fedkme.arrays import FloatArray, IntArray
+from fedkme.features.counts import Clique, codes_with, sizes_with
+from fedkme.releases.counts import Measurement
+
+_SWEEPS = 20
+_ROWS = (1 << 14, 1 << 17)  # fewest and most rows on which weights are fitted
+_LEAST = 1e-6  # of a row, in a cell that is empty
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+class TiltedModel:
+    """Model whose label is drawn again given the other columns.
+
+    Attributes:
+        model: law of the other columns.
+    """
+
+    def __init__(self, model: Model, label: int, weights: Mapping[Clique, FloatArray]) -> None:
+        """Take the model, and a table of logarithms for each clique, whose last axis is the label."""
+        self.model = model
+        self._label = label
+        self._weights = weights
+
+    def sample(self, rows: int, generator: np.random.Generator) -> IntArray:
+        """Draw rows, (rows, columns), with labels spread evenly among rows that are alike."""
+        codes = self.model.sample(rows, generator)
+        whole = codes_with(self.model.groups, codes)
+        sizes = sizes_with(self.model.groups, self.model.sizes)
+        logits, cell = _logits(self.model, whole, self._label), np.zeros(rows, dtype=np.int64)
+        for clique, table in self._weights.items():
+            cell = _cells(whole, clique, sizes)
+            logits += table.reshape(-1, table.shape[-1])[cell]
+        shares = _softmax(logits)
+        order = np.lexsort((shares[:, 0], cell))
+        level = (generator.random() + _GOLDEN * np.arange(rows)) % 1.0
+        above = np.cumsum(shares[order], axis=1)[:, :-1]
+        codes[order, self._label] = (level[:, None] >= above).sum(axis=1)
+        return codes
+
+
+def tilted(model: Model, label: int, measurements: Sequence[Measurement], rows: int) -> Model | TiltedModel:
+    """Fit the weights to tables over groups; without tables the model stays as it is.
+
+    Args:
+        model: model, whose columns of groups the tables name.
+        label: place of the label.
+        measurements: tables with noise, over the label and other columns.
+        rows: N.
+    """
+    if not measurements:
+        return model
+    count = int(np.clip(2 * rows, *_ROWS))
+    codes = model.sample(count, np.random.default_rng(np.random.SeedSequence([rows, count, 7])))
+    whole, sizes = codes_with(model.groups, codes), sizes_with(model.groups, model.sizes)
+    logits = _logits(model, whole, label)
+    precisions = {each.clique: 0.0 for each in measurements}
+    for each in measurements:
+        precisions[each.clique] += each.sigma**-2
+    targets: dict[Clique, FloatArray] = {}
+    cells: dict[Clique, IntArray] = {}
+    for column in range(len(model.sizes)):
+        if column != label:
+            cells[column,] = codes[:, column]
+            targets[column,] = model.probabilities((column, label))
+    for clique, precision in precisions.items():
+        parts = (each.values * (each.sigma**-2 / precision) for each in measurements if each.clique == clique)
+        table = _label_last(np.sum(list(parts), axis=0).reshape([sizes[c] for c in clique]), clique, label)
+        others = tuple(c for c in clique if c != label)
+        cells[others] = _cells(whole, others, sizes)
+        have = _sums(cells[others], _softmax(logits), len(table)) * (rows / count)
+        excess = table - have
+        spread = max(0.0, float((excess**2).mean()) - 1.0 / precision)
+        targets[others] = have + excess * (spread / (spread + 1.0 / precision))
+    weights = {clique: np.zeros_like(target) for clique, target in targets.items()}
+    for clique, target in targets.items():
+        wanted = np.maximum(target, 0.0)
+        mass = np.bincount(cells[clique], minlength=len(target))[:, None]
+        total = wanted.sum(axis=1, keepdims=True)
+        even = np.full_like(wanted, 1.0 / wanted.shape[1])
+        targets[clique] = mass * np.divide(wanted, total, out=even, where=total > 0) + _LEAST
+    for _ in range(_SWEEPS):
+        for clique, target in targets.items():
+            step = np.log(target / (_sums(cells[clique], _softmax(logits), len(target)) + _LEAST))
+            weights[clique] += step
+            logits += step[cells[clique]]
+    return TiltedModel(model, label, weights)
+
+
+def _logits(model: Model, whole: IntArray, label: int) -> FloatArray:
+    """Logarithm of p_model(y | x) for rows of codes, up to a constant of each row, (rows, classes)."""
+    sizes = sizes_with(model.groups, model.sizes)
+    logits = np.zeros((len(whole), sizes[label]))
+    for clique, table in model.potentials.items():
+        if label in clique:
+            others = tuple(c for c in clique if c != label)
+            logits += _label_last(table, clique, label)[_cells(whole, others, sizes)]
+    return logits
+
+
+def _label_last(table: FloatArray, clique: Clique, label: int) -> FloatArray:
+    """Put the label's axis last, and all others together."""
+    axis = clique.index(label)
+    turned: FloatArray = np.moveaxis(table, axis, -1).reshape(-1, table.shape[axis])
+    return turned
+
+
+def _cells(whole: IntArray, columns: Clique, sizes: Sequence[int]) -> IntArray:
+    index = np.zeros(len(whole), dtype=np.int64)
+    for column in columns:
+        index = index * sizes[column] + whole[:, column]
+    return index
+
+
+def _softmax(logits: FloatArray) -> FloatArray:
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _sums(cells: IntArray, shares: FloatArray, count: int) -> FloatArray:
+    """Add up each class's chances by cells, (cells, classes)."""
+    return np.asarray(np.stack([np.bincount(cells, column, minlength=count) for column in shares.T], axis=1))

@@ -1,0 +1,111 @@
+"""Dependences of three and more columns: found by noisy parities, kept by a clique or a tilt."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from audit.in_memory import PooledOracle, TrustedNoise
+from curator.releases.marginals.dependences import Codes, missing_from
+from curator.releases.marginals.descent import fit
+from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.rounds import rounds
+from curator.releases.marginals.tilt import tilted
+from fedkme.arrays import IntArray
+from fedkme.features.counts import Clique, Groups, codes_with, marginal_counts, sizes_with
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.noise import simulated
+from fedkme.releases.counts import Measurement
+
+ROWS = 20_000
+
+
+def released(codes: IntArray, sizes: tuple[int, ...], seed: int = 1) -> MarginalRelease:
+    oracle = TrustedNoise(PooledOracle(np.array_split(codes, 5), sizes), simulated(seed, "curator", "rounds"))
+    label = len(sizes) - 1
+    pairs = [(column, label) for column in range(label)]
+    screened = Codes(sizes, label, {c: range(size) for c, size in enumerate(sizes[:-1]) if size > 4})
+    return asyncio.run(rounds(oracle, sizes, ROWS, 1.0, 1e-5, pairs, screened=screened))
+
+
+def columns(sizes: tuple[int, ...]) -> IntArray:
+    return np.random.default_rng(5).integers(0, sizes, (ROWS, len(sizes)))
+
+
+def agreement(release: MarginalRelease, rule: tuple[Clique, int], sizes: tuple[int, ...]) -> float:
+    """Share of made rows whose label is the sum of some columns' halves, modulo the classes."""
+    law = tilted(release.model, len(sizes) - 1, release.tilts, ROWS)
+    rows = law.sample(ROWS, np.random.default_rng(0))
+    return float((rows[:, -1] == of_rule(rows, rule, sizes)).mean())
+
+
+def of_rule(codes: IntArray, rule: tuple[Clique, int], sizes: tuple[int, ...]) -> IntArray:
+    chosen, classes = rule
+    return np.asarray(sum(codes[:, c] * 2 // sizes[c] for c in chosen) % classes, dtype=np.int64)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_the_xor_of_some_columns_is_found_and_kept(size: int) -> None:
+    sizes, rule = (2,) * 9, (tuple(range(size)), 2)
+    codes = columns(sizes)
+    codes[:, -1] = of_rule(codes, rule, sizes)
+    release = released(codes, sizes)
+    assert (*range(size), 8) in release.cliques
+    assert agreement(release, rule, sizes) > 0.98
+    assert release.screen is not None
+    rows = release.model.sample(ROWS, np.random.default_rng(0))
+    assert missing_from(release.screen, rows, ROWS) == []
+    assert Sound().epsilon([release.event], 1e-5).epsilon == pytest.approx(1.0, rel=1e-6)
+    assert Sound().epsilon([release.pieces], 1e-5).epsilon <= 1.0 + 1e-3
+
+
+def test_classes_that_no_pair_tells_apart_are_found_too() -> None:
+    sizes = (2, 2, 2, 2, 2, 2, 3)
+    codes = columns(sizes)
+    codes[:, -1] = (codes[:, 1] ^ codes[:, 2]) + (codes[:, 4] & (codes[:, 1] ^ codes[:, 2]))
+    release = released(codes, sizes)
+    law = tilted(release.model, 6, release.tilts, ROWS)
+    rows = law.sample(ROWS, np.random.default_rng(0))
+    assert ((rows[:, 6] > 0) == (rows[:, 1] ^ rows[:, 2])).mean() > 0.95
+
+
+def test_groups_of_numbers_tilt_the_label_and_leave_its_pairs_as_they_are() -> None:
+    sizes, rule = (12, 12, 12, 3, 2), ((0, 1, 2), 2)
+    codes = columns(sizes)
+    codes[:, -1] = of_rule(codes, rule, sizes)
+    release = released(codes, sizes)
+    assert release.tilts
+    assert not release.grouped
+    assert agreement(release, rule, sizes) > 0.85
+    rows = tilted(release.model, 4, release.tilts, ROWS).sample(ROWS, np.random.default_rng(0))
+    for column in range(4):
+        shares = marginal_counts(rows, (column, 4), sizes) / ROWS
+        assert np.abs(shares - release.model.probabilities((column, 4)).ravel()).sum() < 0.06
+
+
+def test_where_nothing_is_nothing_is_asked_again() -> None:
+    for seed in range(2):
+        sizes = (2, 2, 2, 3, 5, 2)
+        release = released(columns(sizes), sizes, seed=seed)
+        assert release.screen is not None
+        assert (release.grouped, release.tilts, release.groups) == ((), (), ())
+        assert all(len(clique) <= 2 for clique in release.cliques)
+
+
+def test_a_clique_of_groups_is_fitted_as_the_table_over_all_codes_would_be() -> None:
+    sizes, rng = (6, 4, 2), np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, 5000) for size in sizes], axis=1)
+    codes[:, 2] = (codes[:, 0] >= 3) ^ (codes[:, 1] >= 2)
+    groups = [Groups(0, (0, 0, 0, 1, 1, 1)), Groups(1, (0, 0, 1, 1))]
+    whole, clique = codes_with(groups, codes), (2, 3, 4)
+    table = marginal_counts(whole, clique, sizes_with(groups, sizes)).astype(float)
+    pairs = [(0, 2), (1, 2)]
+    measured = [Measurement(pair, marginal_counts(codes, pair, sizes).astype(float), 5.0) for pair in pairs]
+    model = fit(sizes, [*measured, Measurement(clique, table, 5.0)], 5000, 500, groups=groups)
+    truth = marginal_counts(codes, (0, 1, 2), sizes) / 5000
+    assert np.abs(model.probabilities((0, 1, 2)).ravel() - truth).sum() < 0.15
+    rows = model.sample(5000, rng)
+    assert rows.shape == (5000, 3)
+    assert (rows[:, 2] == ((rows[:, 0] >= 3) ^ (rows[:, 1] >= 2))).mean() > 0.99
