@@ -230,7 +230,6 @@ async def test_an_unforeseen_failure_is_told_to_the_curator_s_log_alone(
 
 INTERRUPTED = """
 import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == sys.argv[-1]:
