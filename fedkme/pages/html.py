@@ -211,17 +211,31 @@ def decades(low: float, high: float) -> list[float]:
     return [tick for tick in marks if start <= tick <= end]
 
 
-def document(title: str, head: Html, sections: Iterable[tuple[str, Html]], live: bool = False) -> str:
+def document(
+    title: str,
+    head: Html,
+    sections: Iterable[tuple[str, Html]],
+    details: Iterable[tuple[str, Html]] = (),
+    live: bool = False,
+) -> str:
     """A whole page; the same bytes for the same content.
 
     Terms are linked to a glossary at its end; a section without content is left out. A finished page may load
     nothing. A live one has its style and its script beside it, by which it renews itself.
+
+    Args:
+        title: of the window.
+        head: what stands above all sections.
+        sections: name and content, in order.
+        details: more of them, folded away until somebody looks, with the glossary: a link to a term opens it.
+        live: the page renews itself; then nothing is folded, as it would close under its reader.
     """
-    linked, rest = explained(head, list(sections))
+    seen = list(sections)
+    linked, rest = explained(head, [*seen, *details])
     body = joined(
         [
-            tag("section", Html(f"<h2>{escape(name, quote=False)}</h2>"), Html(f"\n{text}\n"))
-            for name, text in rest
+            _section(name, Html(f"\n{text}\n"), folded=not live and place >= len(seen))
+            for place, (name, text) in enumerate(rest)
             if text
         ],
         "\n",
@@ -235,6 +249,11 @@ def document(title: str, head: Html, sections: Iterable[tuple[str, Html]], live:
         f"{tag('title', title)}\n{top}\n</head>\n<body>\n<header>\n{linked}\n</header>\n"
         f"<main>\n{body}\n</main>\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
     )
+
+
+def _section(name: str, text: Html, folded: bool) -> Html:
+    head = Html(f"<h2>{escape(name, quote=False)}</h2>")
+    return tag("section", tag("details", tag("summary", head), text) if folded else joined([head, text]))
 
 
 def written(at: datetime, config: str = "", verb: str = "") -> Html:
@@ -287,9 +306,14 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
     return tag("dl", *cells, class_="tiles")
 
 
-def listing(name: str, text: str) -> Html:
-    """A text file that is folded away until somebody looks; empty without one."""
-    return tag("details", tag("summary", name), tag("pre", text)) if text else Html()
+def listing(text: str) -> Html:
+    """A text file; empty without one."""
+    return tag("pre", text) if text else Html()
+
+
+def folded(name: str, text: Html) -> Html:
+    """A part of a section that is folded away until somebody looks; empty without content."""
+    return tag("details", tag("summary", name), text) if text else Html()
 
 
 def faults(entries: Iterable[Mapping[str, Any]]) -> Html:

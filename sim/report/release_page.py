@@ -47,24 +47,23 @@ def render_release(run: ReleaseFolder) -> str:
     compared = m.get("evaluation", {})
     sections = [
         ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
-        ("Privacy", _privacy(m)),
         ("How close the rows are to the owners'", columns.distances(compared, "synthetic", SIMULATED)),
-        ("Values of a few columns", columns.shares(compared, "synthetic", "real", SIMULATED)),
         ("How close the weighted points are to the owners' rows", _points(m)),
         ("Models trained on synthetic rows", _models(m)),
+        ("Faults", html.faults(m.get("faults", []))),
+    ]
+    details = [
+        ("Values of a few columns", columns.shares(compared, "synthetic", "real", SIMULATED)),
+        ("Privacy", _privacy(m)),
         ("The release itself", _utility(run)),
         ("Owners", _owners(run)),
-        ("Faults", html.faults(m.get("faults", []))),
-        (
-            "Left out or changed while reading",
-            html.joined(map(html.note, reading_lines(m.get("reading", {})))),
-        ),
-        ("Time and traffic", _cost(m)),
+        ("Left out or changed while reading", html.notes(reading_lines(m.get("reading", {})))),
         ("Files", _files(run)),
-        ("Settings", html.listing("release.toml, resolved", run.config)),
+        ("Time and traffic", _cost(m)),
+        ("Settings: release.toml, resolved", html.listing(run.config)),
     ]
     head = html.joined([_head(run), _tiles(run)], "\n")
-    return html.document(f"{m['method']} of {m['scenario']}: fedkme release", head, sections)
+    return html.document(f"{m['method']} of {m['scenario']}: fedkme release", head, sections, details)
 
 
 def _head(run: ReleaseFolder) -> html.Html:
@@ -190,7 +189,7 @@ def _note(text: str) -> html.Html:
     head, _, rest = text.partition(": ")
     if len(text) <= LONG_NOTE or len(head) > LONG_NOTE:
         return html.note(text)
-    return html.tag("details", html.tag("summary", head), html.note(rest))
+    return html.folded(head, html.note(rest))
 
 
 def _owners(run: ReleaseFolder) -> html.Html:

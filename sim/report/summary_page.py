@@ -67,27 +67,27 @@ def render(run: SummaryFolder) -> str:
     """The whole page; the same bytes for the same run."""
     m = run.metrics
     words = words_of(m["protocol"])
+    distances, values = _columns(m)
     sections = [
         ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, words.together)),
-        *_columns(m),
+        distances,
+        ("Models trained on the summary", _downstream(m)),
+        ("Faults", html.faults(m.get("faults", []))),
+    ]
+    details = [
+        values,
+        ("Privacy", _privacy(m)),
         ("Round by round", _curves(run, words)),
         ("Points accessed, by owner", _owners(run, words)),
-        ("Models trained on the summary", _downstream(m)),
-        ("Privacy", _privacy(m)),
-        ("Time and traffic", _cost(m, words)),
         ("Payouts", _payouts(m, words)),
-        ("Faults", html.faults(m.get("faults", []))),
-        (
-            "Left out or changed while reading",
-            html.joined(map(html.note, reading_lines(m.get("reading", {})))),
-        ),
-        ("Configuration", html.listing("run.toml, resolved", run.config)),
         ("The selected rows", _images(run.arrays)),
+        ("Left out or changed while reading", html.notes(reading_lines(m.get("reading", {})))),
+        ("Time and traffic", _cost(m, words)),
+        ("Configuration: run.toml, resolved", html.listing(run.config)),
     ]
-    return html.document(
-        f"{m['scenario']}: fedkme run", html.joined([_head(run), _tiles(m, words)], "\n"), sections
-    )
+    head = html.joined([_head(run), _tiles(m, words)], "\n")
+    return html.document(f"{m['scenario']}: fedkme run", head, sections, details)
 
 
 def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: datetime) -> str:
@@ -108,16 +108,16 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
         *(html.banner(line) for line in filter(None, [m.get("audience_line")])),
         *(html.banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
     ]
+    distances, values = _columns(m)
     sections = [
         ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, TOGETHER)),
         ("What to train on", _training(m)),
-        *_columns(m),
+        distances,
         ("Models trained on the summary", _downstream(m)),
-        ("Privacy", _privacy(m)),
-        ("The selected rows", _images(arrays)),
     ]
-    return html.document(f"{m['run']}: fedkme summary", html.joined(head, "\n"), sections)
+    details = [values, ("Privacy", _privacy(m)), ("The selected rows", _images(arrays))]
+    return html.document(f"{m['run']}: fedkme summary", html.joined(head, "\n"), sections, details)
 
 
 def _verdict(m: Metrics) -> html.Html:
@@ -189,11 +189,12 @@ def _closeness(m: Metrics, together: str) -> html.Html:
         ("Returned rows", alone, "MMD² to D_v, exact kernel. Further left is closer."),
         ("Returned rows and seed set together", counted, together),
     ]
-    figures = [
+    first, *more = (
         html.figure(title, html.scaled(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)
-        for title, values, caption in drawings
         if values
-    ]
+        else html.Html()
+        for title, values, caption in drawings
+    )
     over = m.get("percent_over_greedy", {})
     rows = [
         (
@@ -213,9 +214,8 @@ def _closeness(m: Metrics, together: str) -> html.Html:
     header = ("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows", ">effective rows")
     columns = [at for at in range(len(header)) if any(row[at] not in ("", "-") for row in rows)]
     cells = [[row[at] for at in columns] for row in rows]
-    return html.joined(
-        [html.pair(figures), html.table(" ".join(notes), [header[at] for at in columns], cells)]
-    )
+    table = html.table(" ".join(notes), [header[at] for at in columns], cells)
+    return html.joined([first, html.folded("All methods in figures", html.joined([*more, table]))])
 
 
 def _method_bars(values: Mapping[str, float]) -> list[html.Bar]:
@@ -279,13 +279,11 @@ def _owners(run: SummaryFolder, words: Words) -> html.Html:
     return html.pair(figures)
 
 
-def _columns(m: Metrics) -> list[tuple[str, html.Html]]:
-    """Sections that compare columns with D_v's."""
+def _columns(m: Metrics) -> tuple[tuple[str, html.Html], tuple[str, html.Html]]:
+    """Sections that compare columns, and values of a few columns, with D_v's."""
     compared, note = m.get("columns", {}), "Real: D_v. The rows, repeated as often as their weights want."
-    return [
-        ("Columns and pairs of columns", columns.distances(compared, "summary", note)),
-        ("Values of a few columns", columns.shares(compared, "summary", "D_v", note)),
-    ]
+    distances = ("Columns and pairs of columns", columns.distances(compared, "summary", note))
+    return distances, ("Values of a few columns", columns.shares(compared, "summary", "D_v", note))
 
 
 def _downstream(m: Metrics) -> html.Html:
