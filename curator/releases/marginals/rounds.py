@@ -1,4 +1,4 @@
-"""Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/021, 041).
+"""Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/021).
 
 No step looks at an exact answer, so the noise can be added under secure aggregation and the curator need not
 be trusted:
