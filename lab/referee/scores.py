@@ -64,6 +64,7 @@ KINDS: Mapping[str, FigureKind] = {
     "singling out risk": FigureKind("anonymeter", -1, 0.02),
     "linkability risk": FigureKind("anonymeter", -1, 0.02),
     "inference risk": FigureKind("anonymeter", -1, 0.1),
+    "disclosure risk": FigureKind("SDMetrics", -1, 0.01),
     "MMD^2 alike": FigureKind("MMD", -1, 0.0, 0.01),
     "MMD^2 weighted": FigureKind("MMD", -1, 0.0, 0.01),
     "MMD^2 unseen": FigureKind("MMD", -1, 0.0, 0.01),
@@ -213,5 +214,11 @@ SCORES: tuple[RefereeScore, ...] = (
         _outside("anonymeter_risks.py"),
         "anonymeter",
     ),
+    RefereeScore(
+        ("disclosure risk",),
+        lambda name, table: name == "adult-thirds",
+        _outside("sdmetrics_disclosure.py"),
+        "sdmetrics",
+    ),
 )
-"""All scores; anonymeter's are of equal thirds alone: with fewer control rows it condemns good releases."""
+"""All scores; risks are of equal thirds alone: with fewer control rows anonymeter condemns good releases."""
