@@ -3,8 +3,8 @@
 Run: pip install datasynthesizer==0.1.13 && python datasynthesizer_seed.py
 Expected: two descriptions of the same rows at epsilon 0.1 differ, as their noise does.
 Seen: describe_dataset_in_independent_attribute_mode has seed=0 and seeds NumPy with it, as does the
-    correlated mode; the description is a function of the rows. The parameter is documented as "Seed the random
-    number generator.", not as one that ends privacy.
+    correlated mode; the description is a function of the rows. The parameter is documented as "Seed the
+    random number generator.", not as one that ends privacy.
 Why: noise that is known hides nothing: the two tables never have the same description, whatever epsilon is.
 Remedy: no seed by default, noise from the system's source; a seed for tests alone, with a warning.
 """
