@@ -49,7 +49,7 @@ _SLACK = 1.0 + 1e-9
 
 @dataclass
 class DeclaredCall:
-    """Call of a declared mechanism: its numbers, their claimed sensitivity, its result; a leaf has no other."""
+    """Call of a declared mechanism: numbers, claimed sensitivity, result; a leaf has no call inside."""
 
     name: str
     numbers: list[float]
