@@ -2,7 +2,7 @@
 
 Run: pip install diffprivlib==0.6.6 && python diffprivlib_nanmean.py
 Expected: a mean of 2 numbers in [0, 1] moves by up to 1/2 when one changes: noise of scale 1/2 at epsilon 1.
-Seen: tools.nanmean claims (upper - lower) / array.size, here 1/1000, so the noise is 500 times too small,
+Seen: nanmean claims (upper - lower) / array.size, here 1/1000, so the noise is 500 times too small,
     and the two tables are told apart in every run. nanvar and nanstd divide by the same number.
 Why: epsilon 1 is in truth epsilon 500; no warning is given.
 Remedy: release sum and count of the numbers that are not NaN, each under noise, or let an entry that is NaN

@@ -2,7 +2,7 @@
 
 Run: pip install diffprivlib==0.6.6 && python diffprivlib_weights.py
 Expected: a row that weighs 1000 moves a bin by 1000, and is hidden by noise of that scale, or refused.
-Seen: tools.histogram passes the weights to NumPy and adds noise of scale 1 / epsilon.
+Seen: histogram passes the weights to NumPy and adds noise of scale 1 / epsilon.
     histogramdd and histogram2d do the same.
 Why: at epsilon 1 the row's bin is certain in every run; no warning is given.
 Remedy: ask for a bound on weights, clip to it, and use it as the sensitivity; refuse weights without one.
