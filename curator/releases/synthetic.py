@@ -58,6 +58,7 @@ class DataCard:
         utility_rows: rows on which the figures were measured.
         notes: further facts that a reader must know.
         answers: answers of the release itself to a few questions, with intervals; no row was read.
+        models: grade of models and its reason, by a screen for what the rows lack; None without a screen.
     """
 
     mechanism: str
@@ -73,6 +74,7 @@ class DataCard:
     utility_rows: str = "none"
     notes: Sequence[str] = ()
     answers: Sequence[Answer] = ()
+    models: tuple[str, str] | None = None
 
     def figures(self) -> dict[str, Bound]:
         """Epsilon at delta, and for a person where the schema names one; inf without noise."""
@@ -171,7 +173,7 @@ class DataCard:
         ]
 
     def _verdict(self) -> QualityVerdict | None:
-        return verdict_on(self.answers, self.schema.label is not None)
+        return verdict_on(self.answers, self.schema.label is not None, self.models)
 
 
 def judged_text(verdict: Mapping[str, Any]) -> str:

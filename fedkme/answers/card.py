@@ -31,7 +31,9 @@ FAIR = 0.1
 """Least share of the rows at which a release is fair."""
 
 
-def verdict_on(answers: Sequence[Answer], labelled: bool = True) -> QualityVerdict | None:
+def verdict_on(
+    answers: Sequence[Answer], labelled: bool = True, models: tuple[str, str] | None = None
+) -> QualityVerdict | None:
     """Judge a release by the noise and the unseen part of its card's answers, compared with sampling.
 
     Let s be an answer's sampling variance, v the square of its noise and u the square of its unseen part. An
@@ -42,11 +44,12 @@ def verdict_on(answers: Sequence[Answer], labelled: bool = True) -> QualityVerdi
 
     Columns and pairs have the grade of the answers about one column and about several, except that imprecise
     answers do not make them poor: rows are fitted to all that was released at once, and are at times much
-    closer to the owners' than each answer is. No answer sees what models see.
+    closer to the owners' than each answer is. No answer sees what models see; a screen for dependences may.
 
     Args:
         answers: of the card.
         labelled: true where rows have a label, so that a model can be trained.
+        models: grade of models and its reason, where the release has a screen.
 
     Returns:
         The verdict; None if no answer is about the population.
@@ -63,6 +66,8 @@ def verdict_on(answers: Sequence[Answer], labelled: bool = True) -> QualityVerdi
         "models": "nothing here has trained one" if labelled else "no column is a label",
         "questions": f"answers are as precise as from {_percent(share)} of the rows",
     }
+    if models is not None:
+        grades["models"], reasons["models"] = models
     for use, several in (("columns", False), ("pairs", True)):
         about = [_effective_share(each) for each in graded if _is_of_several(each.question) is several]
         if about and (grade := _grade(median(about))) != "poor":

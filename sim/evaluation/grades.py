@@ -1,6 +1,7 @@
 """Grades of a release by the owners' rows: columns, pairs and models, which a simulation alone can measure.
 
-They take the place of the grades that the data card has for these uses; questions keep the card's grade.
+They take the place of the grades that the data card has for these uses; questions keep the card's grade, and
+models where the trained ones cannot tell and a screen of the release does.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def by_rows(verdict: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) ->
     before: dict[str, Any] = {"doubts": [], "grades": {}, "reasons": {}} | dict(verdict or {})
     nothing = {"questions": (CANNOT_TELL, "no answer has an interval")} if verdict is None else {}
     measured = nothing | dict(_measured(evaluation))
+    if measured["models"][0] == CANNOT_TELL and before["grades"].get("models") == "poor":
+        del measured["models"]  # a screen of the release sees what the trained models do not
     grades = before["grades"] | {use: grade for use, (grade, _) in measured.items()}
     reasons = before["reasons"] | {use: why for use, (_, why) in measured.items()}
     sentence = "; ".join(f"{use}: {why}" for use, why in reasons.items())

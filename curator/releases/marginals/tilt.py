@@ -134,7 +134,7 @@ def _cells(whole: IntArray, columns: Clique, sizes: Sequence[int]) -> IntArray:
 
 
 def _softmax(logits: FloatArray) -> FloatArray:
-    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     return shares
 

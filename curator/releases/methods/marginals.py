@@ -17,7 +17,7 @@ import numpy as np
 from curator.releases.files import card_answers, make_synthetic
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.budget import measurement_sigma
-from curator.releases.marginals.dependences import Codes
+from curator.releases.marginals.dependences import Codes, missing_from
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
@@ -38,10 +38,13 @@ from fedkme.releases.settings import MarginalsSettings
 from fedkme.sums.values import Marginals, Parities
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
+from fedkme.verdict import CANNOT_TELL
 
 FINE_SHARE, FINE_SHARE_ALONE = 0.02, 0.25
 """Share of the budget for numbers by fine bins: where pairs are counted, and where columns alone are
 counted."""
+MISSED = 0.05
+"""Share of the rows from which on a dependence that they lack makes models poor."""
 _COPY_ITERATIONS = 300  # iterations of a copy's fit, which starts from the release's model
 CELLS_AT_ONCE = 2**20
 """Most counts of one question: a workload of three columns has more and is asked in parts."""
@@ -225,6 +228,7 @@ class MarginalsMethod:
             utility_rows="none; the answers come from the release itself",
             answers=card_answers(lambda: CountEvidence(stored), WeightedTable(table), making),
             notes=[f"{len(measured)} marginals were measured: {_clique_names(stored)}"],
+            models=making.step("what the rows lack", lambda: _grade_of_models(stored, codes)),
         )
         make_synthetic(table, card, making)
 
@@ -333,6 +337,24 @@ def _redrawn(stored: StoredCounts, generator: np.random.Generator) -> StoredCoun
 def _sampled(table: Table, generator: np.random.Generator) -> Table:
     """Draw as many rows from a table as it has, independently."""
     return table.take(generator.integers(0, len(table), len(table)))
+
+
+def _grade_of_models(stored: StoredCounts, codes: IntArray) -> tuple[str, str] | None:
+    """Grade models by what a screen shows the rows to lack; None without a screen.
+
+    Models are poor where as many rows as MISSED of all are off in a dependence that stands out. Else nobody
+    can tell: models may need what no parity of groups sees.
+    """
+    if stored.screen is None or stored.schema.label is None:
+        return None
+    found = missing_from(stored.screen, codes, stored.rows)
+    if not found:
+        return CANNOT_TELL, "a screen finds nothing that the rows lack, which proves nothing"
+    names, most = stored.binning.names, found[0]
+    *others, last = (names[column] for column in most.columns if column != len(names) - 1)
+    share = min(most.rows / (2.0 * stored.rows), 1.0)
+    how = f"rows lack how {names[-1]} depends on {', '.join(others)} and {last}"
+    return "poor" if share >= MISSED else CANNOT_TELL, f"{how}: about {100 * share:.2g} % of them are off"
 
 
 def _clique_names(stored: StoredCounts) -> str:

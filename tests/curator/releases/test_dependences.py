@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import numpy as np
 import pytest
 
-from audit.in_memory import PooledOracle, TrustedNoise
+from audit.in_memory import FreshNoise, PooledOracle, TrustedNoise
 from curator.releases.marginals.dependences import Codes, missing_from
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
 from curator.releases.marginals.tilt import tilted
+from curator.releases.method import make_method
 from fedkme.arrays import IntArray
 from fedkme.features.counts import Clique, Groups, codes_with, marginal_counts, sizes_with
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.releases.counts import Measurement
+from fedkme.releases.settings import release_settings
+from fedkme.tables.schema import Category, Label, Schema
+from fedkme.tables.table import Table
+from fedkme.verdict import CANNOT_TELL
 
 ROWS = 20_000
 
@@ -109,3 +115,30 @@ def test_a_clique_of_groups_is_fitted_as_the_table_over_all_codes_would_be() -> 
     rows = model.sample(5000, rng)
     assert rows.shape == (5000, 3)
     assert (rows[:, 2] == ((rows[:, 0] >= 3) ^ (rows[:, 1] >= 2))).mean() > 0.99
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_models_are_poor_where_rows_lack_what_was_found(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Item 6 of issue 39: the residual of the screen; its silence proves nothing.
+    if not kept:
+        monkeypatch.setattr("curator.releases.marginals.dependences.NOISE_PART", 0.0)
+    bits = columns((2, 2, 2, 2, 2))
+    schema = Schema(
+        columns=tuple(Category(name=f"x{i}", categories=("a", "b")) for i in range(5)),
+        label=Label(name="xor", classes=("0", "1")),
+    )
+    table = Table(bits.astype(float), bits[:, 1] ^ bits[:, 3])
+    settings = release_settings({"kind": "marginals", "mechanism": "rounds", "seed": 1})
+    method = make_method(settings, schema, None, 1)
+    made = method.finish(asyncio.run(method.ask(FreshNoise(table, schema, 2))), lambda *_: None)
+    assert made.losses == ()
+    verdict = json.loads(made.files["synthetic.card.json"])["verdict"]
+    if kept:
+        assert verdict["grades"]["models"] == CANNOT_TELL
+        assert "proves nothing" in verdict["reasons"]["models"]
+        assert "score it on rows of your own" in verdict["advice"]
+        return
+    assert verdict["grades"]["models"] == "poor"
+    lacks, share = verdict["reasons"]["models"].split(": about ")
+    assert lacks == "rows lack how xor depends on x1 and x3"
+    assert 45 <= float(share.split()[0]) <= 52

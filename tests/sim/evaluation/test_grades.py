@@ -77,5 +77,10 @@ def test_models_that_learn_nothing_of_the_owners_rows_say_nothing() -> None:
     certain = by_rows(None, evaluation | {"noise_of_auc": 0.01})
     assert certain is not None
     assert certain["grades"]["models"] == "poor"
+    lacks = CARD | {"grades": {"models": "poor"}, "reasons": {"models": "a screen"}}
+    for noise, reason in ((0.02, "a screen"), (0.01, "AUC 0.50, of owners' rows 0.56")):
+        both = by_rows(lacks, evaluation | {"noise_of_auc": noise})
+        assert both is not None
+        assert (both["grades"]["models"], both["reasons"]["models"]) == ("poor", reason)
     assert by_rows(None, {}) is None
     assert by_rows(CARD, {}) == CARD
