@@ -14,11 +14,12 @@ import typer
 from consumer.releases.client import ReleaseConsumerSettings, attaching, is_of_release, load_release_settings
 from consumer.releases.client import run as run_release
 from consumer.requests import Requests
-from consumer.results import CSV, EVALUATION, SUMMARY, lost_owners
+from consumer.results import CSV, EVALUATION, SUMMARY, alone, lost_owners, place_of
 from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
-from consumer.summary.client import run
 from consumer.summary.received import load_validation
+from consumer.target.client import run
+from consumer.target.matching import AUDIENCE
 from fedkme.config import load_toml
 from fedkme.directives import one_line
 from fedkme.errors import IncompleteSummaryError, NotJudgedError
@@ -36,11 +37,11 @@ from fedkme.verdict import CANNOT_TELL, GRADES, USES, lines_of
 def received_summary(settings: ConsumerSettings) -> dict[str, Any]:
     """Describe the summary in the output folder: `output`, `rows`, `files`, and the verdict or None."""
     output = settings.output
-    judged = output / EVALUATION
+    judged = place_of(output, EVALUATION)
     evaluation = json.loads(judged.read_text(encoding="utf-8")) if judged.exists() else {}
     return {
         "output": output,
-        "rows": len(read_arrays(output / SUMMARY, settings.name)["x"]),
+        "rows": len(read_arrays(place_of(output, SUMMARY), settings.name)["x"]),
         "files": sorted(path.name for path in output.iterdir() if path.suffix in (".npz", ".csv", ".json")),
         "verdict": evaluation.get("verdict"),
         "lost": next(iter(lost_owners(output)), None),
@@ -82,8 +83,10 @@ def print_received(received: Mapping[str, Any], config: Path, as_json: bool) -> 
         print_json(received)
         return
     output = received["output"]
-    if CSV in received["files"]:
-        typer.echo(f"{received['rows']} rows, with names and weights: {output / CSV}")
+    for name in (CSV, alone(CSV)):
+        if name in received["files"]:
+            whose = "" if name == CSV else f" {AUDIENCE}"
+            typer.echo(f"{received['rows']} rows{whose}, with names and weights: {output / name}")
     typer.echo(f"files: {output} ({', '.join(received['files'])})")
     if lost := received.get("lost"):
         typer.echo(f"owners: {lost}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -45,6 +45,10 @@ class RequestSettings(Settings):
     With 0, D_v picks none, and all of its epsilon is for counts."""
     target: AnyTarget = GaussianSettings()
     """Protection of g~, the mean of h1 over D_v."""
+    real_rows: bool = True
+    """False: no real row is asked for. Owners answer noisy sums alone, for a release by the default method at
+    the epsilon and delta of `privacy`, and this party chooses p of its synthetic rows by exact D_v
+    (docs/releases.md). What comes out is for the consumer alone."""
     share: Literal["embedding", "rows"] = "embedding"
     """`embedding`: the curator receives g~ alone. `rows`: the curator receives D_v itself, as in the paper,
     and |D_v| points count as accessed; in protocols by cells it receives D_v's classes too, if there are
@@ -57,6 +61,12 @@ class RequestSettings(Settings):
             return values
         filled = with_preset(values)
         return values | {key: filled[key] for key in ("target", "kernel") if key in filled}
+
+    @model_validator(mode="after")
+    def _check_target(self) -> Self:
+        if not self.real_rows and self.share == "rows":
+            raise ValueError("share: rows for a target need no D_v at the curator; leave 'share' out")
+        return self
 
 
 class ConsumerSettings(StoredPartySettings):

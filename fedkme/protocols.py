@@ -255,6 +255,9 @@ ALGORITHM3 = "algorithm3"
 """The word in settings of summaries that stands for the protocol of the auction that they name."""
 AUTO = "auto"
 """The word in settings of summaries that leaves the protocol to the plan (docs/decisions/008)."""
+TARGET = "target"
+"""The word in settings of a simulation that stands for a release, and rows for a target made of it at the
+consumer; no protocol of its own, as owners take part in the release alone."""
 SKETCH = "sketch"
 """The protocol of sums by which a summary by cells makes its public code book."""
 

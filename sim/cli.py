@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consumer.results import CSV
+from consumer.results import CSV, alone, place_of
 from fedkme.errors import ConfigError, NotMadeError
 from fedkme.ops.derivation import Derivation
+from fedkme.protocols import TARGET
 from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.arguments import ComparedWith, JobsText, ScenarioKeys, ScenarioName
 
@@ -65,9 +66,10 @@ def run(
     A run that stopped early keeps and prints its partial results, and exits with the error's number.
     """
     from sim.config import compared_with, load_simulation
+    from sim.match.cli import print_matched
+    from sim.match.target import simulate
     from sim.progress import Progress, alive
-    from sim.report.write import print_outcome, print_summary
-    from sim.run import simulate
+    from sim.report.write import REPORT, print_outcome, print_summary
     from sim.watch import page_of
 
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
@@ -80,17 +82,19 @@ def run(
     with page_of() if watch else contextlib.nullcontext() as page:
         with alive(progress.note):
             directory, metrics = simulate(settings, out, progress, watch=page)
-        report = directory / "report.html"
+        targeted = metrics.get("protocol") == TARGET
+        report = directory / "consumer" / alone(REPORT) if targeted else directory / REPORT
         if as_json:
             print_json({"directory": directory, "report": report, "metrics": metrics})
         else:
             steps = Derivation(f"`fedkme report {directory}` writes the page of this run.")
-            steps.step("the last lines", lambda: print_outcome(metrics, console()))
-            if details:
+            last = print_matched if targeted else print_outcome
+            steps.step("the last lines", lambda: last(metrics, console()))
+            if details and not targeted:
                 steps.step("the details", lambda: print_summary(metrics, console()))
             for loss in steps.losses:
                 typer.echo(loss, err=True)
-            if (table := directory / "consumer" / CSV).is_file():
+            if (table := place_of(directory / "consumer", CSV)).is_file():
                 typer.echo(f"rows with names and weights: {table}")
             typer.echo(f"report: {report}{'' if details else ' (all figures here: --details)'}")
     raise typer.Exit(metrics["code"])
@@ -199,9 +203,10 @@ def report(
     check_stated(directory)
     code = 0
     if directory.suffix == ".toml":
+        from sim.match.run import report_of_target
         from sim.report.received import report_of_consumer
 
-        written = report_of_consumer(directory)
+        written = report_of_target(directory) or report_of_consumer(directory)
     elif has_numbers(directory):
         written = directory / "report.html"
         losses = complete_release(directory, lambda line: typer.echo(line, err=True))["losses"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
@@ -14,6 +14,7 @@ from curator.sums.settings import SecuritySettings
 from fedkme.config import Settings, in_words_of, load_toml, override, validate
 from fedkme.exchange import SummaryChoice
 from fedkme.party import CollectorUrl, OwnerName
+from fedkme.protocols import AUTO, TARGET
 from owner.settings import PolicySettings
 from sim.arguments import ComparedWith
 from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
@@ -34,7 +35,18 @@ Baseline = Literal[
 
 
 class SummaryTable(SummarySettings, RequestSettings):
-    """The [summary] table: the settings of the curator and of the consumer in one place."""
+    """The [summary] table: the settings of the curator and of the consumer in one place.
+
+    `protocol = "target"` is short for `real_rows = false`: there is no such protocol at a curator, which is
+    asked for a release.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_target(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("protocol") == TARGET:
+            return {**values, "protocol": AUTO, "real_rows": False}
+        return values
 
     def curator_part(self) -> SummarySettings:
         """Settings that belong into the curator's configuration."""

@@ -10,7 +10,7 @@ noisy counts of all of D_v, which hide any one row.) Each half is held out in tu
 and the estimate is the mean. It is too large by at most about (1 - k) / m, as the weights of the summary are
 fitted to twice as many rows.
 
-Rows that D_v chose from a pool exactly, as those for a target (`consumer.releases.matching`), would carry the
+Rows that D_v chose from a pool exactly, as those for a target (`consumer.target.matching`), would carry the
 other half into the estimate. So each half chooses its own rows from the pool, in one split: a choice from
 50,000 rows takes seconds.
 """

@@ -23,10 +23,10 @@ from fedkme.pages.html import Html, about, banner, document, joined, note, table
 from operate.scaffolding.folders import SCENARIO, SCHEMA, make, scenario_of
 from operate.schema_cli import checked_files
 from sim.config import load_simulation
+from sim.match.target import simulate
 from sim.progress import Progress, alive
 from sim.release_config import load_planned
 from sim.releases import simulate_release
-from sim.run import simulate
 from sim.watch import SimulationWatch
 
 MOST_FILES = 200

@@ -43,6 +43,9 @@ _TERMS: Mapping[Family, type[Terms]] = {
     "sums": SumTerms,
 }
 _ASK_THE_OWNER = "The owner decides whether its policy allows this."
+_NO_REAL_ROW = (
+    "Ask for rows for a target, of which none is real: real_rows = false in the consumer's [request]."
+)
 
 
 def check_columns(owner: str, settings: PolicySettings, schema: Schema) -> None:
@@ -219,7 +222,7 @@ class Policy:
             what = "h1 of a row" if settings.rows == "hashed" else "numbers about all its rows"
             raise PolicyError(
                 f"raw rows leave in the protocol {protocol!r}, and no more than {what} may leave {owner}",
-                _ASK_THE_OWNER,
+                _ASK_THE_OWNER if settings.rows == "hashed" else _NO_REAL_ROW,
             )
         if settings.consumers and consumer not in settings.consumers:
             raise PolicyError(

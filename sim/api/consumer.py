@@ -9,7 +9,7 @@ from typing import Any
 from consumer.releases.client import ReleaseConsumerSettings, release_settings_of
 from consumer.releases.client import run as ask_release
 from consumer.settings import ConsumerSettings
-from consumer.summary.client import run as ask_summary
+from consumer.target.client import run as ask_summary
 from fedkme.config import assignments_of, load_toml, override, validate
 from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.ops.logs import unforeseen
@@ -19,6 +19,7 @@ from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult
 from sim.api.summaries import SummaryResult
 from sim.interrupts import Interrupts
+from sim.match.run import report_target
 from sim.report.received import report_release, report_summary
 
 
@@ -130,7 +131,8 @@ class CallReporter(StatusReporter):
 
 
 def _summary_of(settings: ConsumerSettings) -> SummaryResult:
-    schema, metrics = report_summary(settings)
+    real = settings.request.real_rows
+    schema, metrics = report_summary(settings) if real else report_target(settings)
     return SummaryResult(settings.output, settings.output, schema, metrics)
 
 

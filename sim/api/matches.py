@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from consumer.releases.matching import DRAWN, refuse_everybody
+from consumer.target.matching import DRAWN, refuse_everybody
 from fedkme.answers.folder import AskedFolder
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from consumer.releases.training import MODELS
 from consumer.results import EVALUATION, SUMMARY, TRAIN, alone, place_of
 from consumer.summary.forms import REPEATS, WEIGHTED
+from consumer.target.training import MODELS
 from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema, load_schema
@@ -213,6 +213,7 @@ def load_summary(folder: Path) -> SummaryResult:
         DataError: a file cannot be read.
     """
     schema = load_schema(folder / SCHEMA)
-    if (matched := folder / alone("metrics.json")).exists():
-        return SummaryResult(folder, folder, schema, read_object(matched))
+    for place in (folder, folder / "consumer"):
+        if (matched := place / alone("metrics.json")).exists():  # rows for a target
+            return SummaryResult(place, place, schema, read_object(matched))
     return SummaryResult(folder, folder / "consumer", schema, read_object(folder / "metrics.json"))

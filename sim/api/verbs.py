@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from consumer.results import place_of
+from consumer.results import alone, place_of
 from fedkme.config import assignments_of
 from fedkme.errors import ConfigError
 from fedkme.protocols import AUTO
@@ -23,10 +23,10 @@ from sim.api.releases import ReleaseResult, load_release_result
 from sim.api.summaries import SummaryResult, load_summary
 from sim.api.sweeps import SweepTable
 from sim.config import Baseline, Engine, SimulationSettings, load_simulation, simulation_of
+from sim.match.target import simulate as run_simulation
 from sim.release_config import plan_for, release_of
 from sim.releases import simulate_release
 from sim.report.write import REMEDY, read_object
-from sim.run import simulate as run_simulation
 from sim.scenarios.base import Scenario
 from sim.sweep.grid import AxisValue, SweepSettings
 from sim.sweep.run import sweep as run_sweep
@@ -51,6 +51,7 @@ def summarize(
     *,
     epsilon: float = 1.0,
     delta: float = 1e-5,
+    real_rows: bool = True,
     schema: SchemaLike | None = None,
     site_column: str | None = None,
     test: Rows | None = None,
@@ -79,6 +80,8 @@ def summarize(
         rows: p, rows of the summary.
         epsilon: privacy budget of a row of D_v, and of an owner's row towards other owners.
         delta: of that epsilon.
+        real_rows: False: no real row leaves an owner. Owners make a release, and its synthetic rows are
+            chosen by exact D_v here, at no cost to D_v; they are for you alone (`fk.match`).
         schema: public columns of all rows.
         site_column: column of a single table that names the owner of each row.
         test: held-back rows that judge the summary.
@@ -99,7 +102,7 @@ def summarize(
         domain, tables = _tables(owners, site_column, schema)
         written: dict[str, Any] = {
             **_frames(seed),
-            "summary": {"p": rows, "privacy": {"epsilon": epsilon, "delta": delta}},
+            "summary": {"p": rows, "real_rows": real_rows, "privacy": {"epsilon": epsilon, "delta": delta}},
             "baselines": _baselines(baselines, seed),
         }
         chosen = simulation_of(written, assignments_of(settings), "fedkme.summarize")
@@ -279,8 +282,8 @@ def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
     place = Path(folder)
     if (place / FILE).exists():
         return SweepTable(place)
-    record = place / "record.json"
-    if record.exists() and read_object(record).get("kind") == "release":
+    record, matched = place / "record.json", place / "consumer" / alone("metrics.json")
+    if not matched.exists() and record.exists() and read_object(record).get("kind") == "release":
         return load_release_result(place)
     if place.is_dir() and not place_of(place, "metrics.json").exists():
         raise ConfigError(f"{place} is no folder of a run or a sweep", REMEDY)

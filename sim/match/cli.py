@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from fedkme.verbs import AsJson, Verbs, console, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = Verbs()
 
@@ -47,8 +51,8 @@ def match(
     The result is a function of exact D_v, so it is for the consumer alone, and says so. Where D_v has labels,
     models on held-out rows of D_v say what to train on.
     """
-    from consumer.releases.matching import refuse_everybody
     from consumer.results import ALONE, CSV, alone
+    from consumer.target.matching import refuse_everybody
     from fedkme.answers.folder import AskedFolder
     from sim.match.run import load_target, match_folder, rows_of_summary
     from sim.progress import Progress, alive
@@ -68,27 +72,29 @@ def match(
         files = sorted(path.name for path in out.glob(f"{ALONE}*"))
         print_json({"output": out, "files": files, "report": page, "metrics": metrics})
         return
-    print_matched(metrics)
+    print_matched(metrics, console())
     typer.echo(f"rows with names and weights: {out / alone(CSV)}")
     typer.echo(f"report, for the consumer alone: {page}")
 
 
-def print_matched(metrics: dict[str, Any]) -> None:
+def print_matched(metrics: Mapping[str, Any], screen: Console) -> None:
     """Print what came out for its consumer: the verdict, and the table of what to train on."""
     from rich.table import Table
 
     from fedkme.pages.html import number
     from fedkme.verdict import lines_of
+    from sim.report import privacy
     from sim.report.summary_page import TRAINING_HEADER, training_rows
     from sim.report.write import print_line
 
-    screen, near = console(), metrics["mmd2"]
+    near = metrics["mmd2"]
     lines = [
         f"{metrics['rows']} of {metrics['drawn']:,} synthetic rows, {metrics['audience']}; owners' rows "
         "accessed: 0",
         *lines_of(metrics["verdict"]),
         f"Squared distance to D_v with weights (MMD^2): {number(near['summary_weighted'])}; rows of "
         f"independent columns, chosen likewise: {number(near['control'])}.",
+        *privacy.outcome(metrics["privacy"]),
     ]
     for line in lines:
         print_line(line, screen)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from consumer.releases.matching import AUDIENCE, DRAWN, Matched, match_rows
 from consumer.results import (
     ALONE,
     EVALUATION,
@@ -23,19 +22,26 @@ from consumer.results import (
     remove_result,
     write_result,
 )
+from consumer.settings import ConsumerSettings
+from consumer.summary.forms import REPEATS
+from consumer.summary.received import load_validation
+from consumer.target.matching import AUDIENCE, DRAWN, match_rows
 from curator.run.release_record import redrawn
 from fedkme.answers.folder import RELEASE, SYNTHETIC, AskedFolder
+from fedkme.config import load_toml
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, on_disk
 from fedkme.ops.threads import one_thread
 from fedkme.pages.html import number
+from fedkme.party import load_settings
 from fedkme.privacy.accounting import ONE_ROW
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION
+from fedkme.protocols import TARGET
 from fedkme.releases.counts import protocol_of
 from fedkme.tables.data_file import Source
 from fedkme.tables.files import load_rows, load_table, read_arrays
-from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table, within_bound
+from fedkme.tables.schema import Schema, load_schema
+from fedkme.tables.table import Table, table_from_arrays, within_bound
 from fedkme.verdict import lines_of
 from sim.engines.run_folder import write_schema
 from sim.evaluation.metrics import effective_sizes, forms_of, present
@@ -146,8 +152,8 @@ def match_folder(
         remove_result(earlier)
     for name, content in matched.files(schema).items():
         write_result(out / name, content)
-    metrics = _metrics(release, schema, matched, target.validation, p, width)
     write_schema(out, schema)
+    metrics = metrics_of_target(release, out, schema, target.validation)
     write_result(out / alone(METRICS), (json.dumps(metrics, indent=2) + "\n").encode())
     write_result(out / alone(CARD), card_of(metrics).encode())
     write_page(out, metrics)
@@ -202,30 +208,40 @@ def rows_of_summary(path: Path, schema: Schema) -> Table:
     return load_table(files[0], schema, "the real rows")
 
 
-def _metrics(
-    release: Path, schema: Schema, matched: Matched, validation: Table, p: int, gamma: float
-) -> dict[str, Any]:
-    evaluation = matched.to_json()
+def metrics_of_target(release: Path, out: Path, schema: Schema, validation: Table) -> dict[str, Any]:
+    """Metrics of rows for a target, from the files in their folder.
+
+    Args:
+        release: folder of the release.
+        out: folder of the rows, which may be the same.
+        schema: schema of the rows.
+        validation: D_v.
+    """
+    evaluation = read_object(out / alone(EVALUATION))
     forms = forms_of(evaluation)
     downstream = {name: values["downstream"] for name, values in forms.items() if values["downstream"]}
     about = _about(release)
-    repeats = matched.judged.forms.repeats
+    summary, repeats = (
+        table_from_arrays(arrays["x"], arrays.get("y"))
+        for name in (SUMMARY, REPEATS)
+        for arrays in [read_arrays(out / alone(name), CONSUMER)]
+    )
     return {
         "status": "complete",
         "code": 0,
         "reason": None,
-        "protocol": "target",
+        "protocol": TARGET,
         "audience": AUDIENCE,
         "audience_line": f"For the consumer alone. {NO_SHARING}",
         "consumer": CONSUMER,
-        "run": f"rows for a target from {release.name}",
-        "release": {"folder": str(release), **about["release"]},
-        "p": p,
-        "rows": len(matched.judged.forms.summary),
-        "drawn": matched.drawn,
-        "gamma": gamma,
+        "run": "rows for a target",
+        "release": {"folder": release.name, **about["release"]},
+        "p": len(summary),
+        "rows": len(summary),
+        "drawn": evaluation["drawn"],
+        "gamma": evaluation["gamma"],
         "points_accessed": {"total": 0},
-        "mmd2": {name: values["mmd2"] for name, values in forms.items()} | {"control": matched.control},
+        "mmd2": {name: values["mmd2"] for name, values in forms.items()} | {"control": evaluation["control"]},
         "mmd2_counted": {},
         "mmd2_test": present(forms, "mmd2_test"),
         "effective": effective_sizes(forms),
@@ -305,3 +321,27 @@ def write_page(out: Path, metrics: Mapping[str, Any]) -> Path:
     page = render_received(metrics, read_arrays(summary, "match"), modified(out / alone(EVALUATION)))
     write_result(out / alone(REPORT), page.encode("utf-8"))
     return out / alone(REPORT)
+
+
+def report_target(settings: ConsumerSettings) -> tuple[Schema, dict[str, Any]]:
+    """Write the page of rows for a target in a consumer's folder; return their schema and their metrics.
+
+    Raises:
+        ConfigError: the folder has no such rows.
+    """
+    output, schema = settings.output, load_schema(settings.schema_file)
+    if not (output / alone(EVALUATION)).exists():
+        raise ConfigError(f"there is no summary in {output}", "Ask for one: .summary().")
+    metrics = metrics_of_target(output, output, schema, load_validation(settings, schema).table)
+    write_page(output, metrics)
+    return schema, metrics
+
+
+def report_of_target(config: Path) -> Path | None:
+    """Write the page of a consumer's configuration that asks for rows for a target; None for another."""
+    values = load_toml(config)
+    if "release" in values or values.get("request", {}).get("real_rows", True):
+        return None
+    settings = load_settings(ConsumerSettings, config)
+    report_target(settings)
+    return settings.output / alone(REPORT)

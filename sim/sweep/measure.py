@@ -11,8 +11,8 @@ from typing import Any
 
 from fedkme.errors import FedkmeError
 from sim.config import SimulationSettings
+from sim.match.target import simulate
 from sim.progress import Follower
-from sim.run import simulate
 
 Row = dict[str, Any]
 """A line of the table: numbers and text by the column's name."""

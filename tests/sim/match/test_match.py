@@ -14,12 +14,12 @@ import pytest
 
 import fedkme as fk
 from audit.in_memory import OwnersInMemory
-from consumer.releases.choosing import PoolChoice
-from consumer.releases.matching import independent_columns, match_rows, verdict_beside
-from consumer.releases.training import CONTROL, FOLDS, TARGET, train_on_what
-from consumer.releases.training import _folds as folds
 from consumer.results import ALONE
 from consumer.summary.judging import MOST_RECEIVED, by_halves
+from consumer.target.choosing import PoolChoice
+from consumer.target.matching import independent_columns, match_rows, verdict_beside
+from consumer.target.training import CONTROL, FOLDS, TARGET, train_on_what
+from consumer.target.training import _folds as folds
 from curator.releases.method import make_method
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.embeddings.mmd import ReferenceRows

@@ -14,7 +14,7 @@ margins of D_v, sums of owners weighted by noisy margins, D_v released alone), s
 What the distance says. A close fit in a smooth kernel can be bought with rubbish: rows whose columns are
 independent, with labels at random, come as close on some tables. So the same choice is made from such rows
 (`independent_columns`), and where they come about as close, and no model tells them apart from ours, no grade
-is good (`consumer.releases.training` trains the models).
+is good (`consumer.target.training` trains the models).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from consumer.releases.choosing import PoolChoice
-from consumer.releases.training import TrainingAdvice, train_on_what, why_untrained
 from consumer.results import EVALUATION, SUMMARY, alone
 from consumer.summary.judging import Judged, judge_tables
+from consumer.target.choosing import PoolChoice
+from consumer.target.training import TrainingAdvice, train_on_what, why_untrained
 from fedkme.arrays import IntArray
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.errors import ConfigError, DataError
@@ -58,6 +58,7 @@ class Matched:
     Attributes:
         judged: forms of the rows, their quality, and the verdict, whose advice is the training's.
         drawn: number of rows of the release that they were chosen from.
+        gamma: of the kernel.
         control: MMD^2 to D_v of rows of independent columns, chosen and weighed likewise.
         training: rows to train on, with what each candidate reached; None where no models were compared.
         untrained: reason for that.
@@ -65,6 +66,7 @@ class Matched:
 
     judged: Judged
     drawn: int
+    gamma: float
     control: float
     training: TrainingAdvice | None
     untrained: str = ""
@@ -75,6 +77,7 @@ class Matched:
             "audience": AUDIENCE,
             "points_accessed": 0,
             "drawn": self.drawn,
+            "gamma": self.gamma,
             "control": self.control,
             "untrained": self.untrained,
             "training": None if self.training is None else self.training.to_json(),
@@ -155,7 +158,7 @@ def match_rows(
     if not untrained:
         note("finding what to train on, by rows of D_v that are held out in turn")
     training = None if untrained else train_on_what(chosen, control, real, persons)
-    matched = Matched(judged, len(drawn), beside, training, untrained)
+    matched = Matched(judged, len(drawn), gamma, beside, training, untrained)
     return replace(matched, judged=replace(judged, verdict=verdict_beside(matched)))
 
 

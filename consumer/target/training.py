@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumer.releases.choosing import PoolChoice
 from consumer.results import TRAIN, TRAIN_CSV, alone
 from consumer.summary.forms import csv_of
 from consumer.summary.judging import SHORTLIST
+from consumer.target.choosing import PoolChoice
 from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Schema
@@ -146,14 +146,14 @@ def train_on_what(
     labels = validation.labels
     if labels is None or why_untrained(ours):
         return None
-    makers = _candidates(ours, control, real)
+    makers = candidates(ours, control, real)
     right = {name: np.zeros((len(validation), len(MODELS))) for name in makers}
     x = schema.encode(validation.values)
     fixed = list[Callable[[Rows], Labels]]()
     for fold in _folds(labels, persons):
         others = np.setdiff1d(np.arange(len(validation)), fold)
         for name, make in makers.items():
-            fitted = fixed if name == RELEASE and fixed else _fitted(schema, make(others))
+            fitted = fixed if name == RELEASE and fixed else fitted_models(schema, make(others))
             fixed = fitted if name == RELEASE else fixed  # it does not depend on D_v
             right[name][fold] = np.stack([model(x[fold]) == labels[fold] for model in fitted], axis=1)
     named = [name for name in makers if name != CONTROL]
@@ -189,7 +189,7 @@ def _size(make: Candidate, rows: int) -> int:
     return int((make(np.arange(rows)).weights > 0).sum())
 
 
-def _candidates(ours: PoolChoice, control: PoolChoice, real: Table | None) -> dict[str, Candidate]:
+def candidates(ours: PoolChoice, control: PoolChoice, real: Table | None) -> dict[str, Candidate]:
     """Makers of all candidates by name, the simplest first: of equal ones the first is named."""
     schema, validation, p = ours.schema, ours.validation, ours.p
     raw = ours.pool.take(np.arange(min(len(ours.pool), MOST_TRAINED)))
@@ -277,7 +277,7 @@ def _odds(schema: Schema, raw: Table, target: Table) -> FloatArray:
     return odds
 
 
-def _fitted(schema: Schema, rows: TrainingRows) -> list[Callable[[Rows], Labels]]:
+def fitted_models(schema: Schema, rows: TrainingRows) -> list[Callable[[Rows], Labels]]:
     """Three trained models; a single class is predicted where there is no other."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
