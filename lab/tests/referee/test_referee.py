@@ -16,7 +16,7 @@ from fedkme.errors import DataError
 from lab.referee import checks, entrants, standing, tables
 from lab.referee import environments as environment_module
 from lab.referee.checks import CHECKS
-from lab.referee.cli import app
+from lab.referee.cli import QUICK, app
 from lab.referee.entrants import ENTRANTS, Entrant
 from lab.referee.environments import Environment, environments
 from lab.referee.figures import FILE, MADE, read_figures
@@ -208,6 +208,11 @@ def test_every_figure_and_environment_is_known() -> None:
     assert needed - {""} == set(environments())
     known = {*tables.tables(), *(check.table for check in CHECKS)}
     assert all(x.table in known and x.figure in KINDS for x in standing.published_figures())
+
+
+def test_quick_names_tables_and_entrants_that_there_are() -> None:
+    assert set(QUICK) <= set(tables.tables())
+    assert {name for names in QUICK.values() for name in names} <= set(ENTRANTS)
 
 
 def test_an_environment_is_pinned_wholly_and_its_tool_comes_first() -> None:
