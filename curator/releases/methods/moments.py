@@ -52,7 +52,7 @@ _LARGEST = 2**20
 """Most numbers of the second question."""
 EDGES_FROM = 120.0
 """Least number of coordinates that the noise allows at which edges never hurt the classifier; for ten classes
-at (1, 1e-5) it is reached by 60,000 rows. Accuracy with edges less without, at 41, 60, 85 and 120 coordinates:
+at (1, 1e-5) it is reached by 60,000 rows. Accuracy with edges less without, at 41, 60, 85, 120 coordinates:
 MNIST -.09 to -.14, -.00 to -.07, +.01 to +.02, +.02; Fashion -.10, -.04, -.03, +.00; digits level at 77."""
 
 
@@ -112,7 +112,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         card = card_of(stored, NAME, table, partial(distance_to_release, stored, table), making)
         making.tell("sampling", f"{count} rows", 1.0)
         if self.settings.edges and self._affordable(stored.rows, self.settings.of_row) < EDGES_FROM:
-            doubt = f"{stored.rows} rows may be few for edges at this epsilon: compare with a classifier without them"
+            doubt = f"{stored.rows} rows may be few for edges at this epsilon: compare a classifier without"
             card = replace(card, notes=[*card.notes, doubt])
         make_synthetic(table, card, making)
 
