@@ -360,7 +360,9 @@ def _releases(protocol: str) -> list[Case]:
     if protocol == "marginals":
         cases.append(_release(protocol, "noisy rounds", exercises=("several questions",), **tables))
         many: dict[str, Any] = {"times": _MANY, "exercises": ("parities",), **tables}
-        cases.append(_release(protocol, "a screen for dependences", **many))
+        cases.append(
+            _release(protocol, "a screen for dependences, then the curator dies", curator_dies=22, **many)
+        )
         secure_many: dict[str, Any] = {"pooling": _SECURE, "policies": noisy, **many}
         cases.append(_release(protocol, "a screen for dependences, noise of owners", **secure_many))
         cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))

@@ -24,7 +24,7 @@ from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique, codes_with, sizes_with
 from fedkme.releases.counts import Measurement
 
-_SWEEPS = 20
+_SWEEPS = 10
 _ROWS = (1 << 14, 1 << 17)  # fewest and most rows on which weights are fitted
 _LEAST = 1e-6  # of a row, in a cell that is empty
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0

@@ -154,7 +154,7 @@ class MarginalsMethod:
             for mark in marks:
                 number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
                 fixed_pairs.append((number, gap))
-            screened = self._codes() if self._schema.label is not None else None
+            screened = self._codes() if len(sizes) > 2 else None
             return await rounds(
                 counts, sizes, rows, epsilon, delta, fixed_pairs, report=oracle.tell, screened=screened
             )
