@@ -23,6 +23,7 @@ KEPT, USABLE = 0.9, 0.75
 """Parts of what models learn of the owners' rows, above chance, from which on a release is good and fair."""
 CERTAIN = 4.0
 """Standard deviations of an AUC at chance that models of the owners' rows must be above chance."""
+_NONE_TRAINED = (CANNOT_TELL, "none was trained")
 
 
 def by_rows(verdict: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -37,7 +38,8 @@ def by_rows(verdict: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) ->
     before: dict[str, Any] = {"doubts": [], "grades": {}, "reasons": {}} | dict(verdict or {})
     nothing = {"questions": (CANNOT_TELL, "no answer has an interval")} if verdict is None else {}
     measured = nothing | dict(_measured(evaluation))
-    if measured["models"][0] == CANNOT_TELL and before["grades"].get("models") == "poor":
+    untold = measured["models"] == _NONE_TRAINED and "models" in before["reasons"]
+    if untold or (measured["models"][0] == CANNOT_TELL and before["grades"].get("models") == "poor"):
         del measured["models"]  # a screen of the release sees what the trained models do not
     grades = before["grades"] | {use: grade for use, (grade, _) in measured.items()}
     reasons = before["reasons"] | {use: why for use, (_, why) in measured.items()}
@@ -76,7 +78,7 @@ def _of_models(evaluation: Mapping[str, Any]) -> tuple[str, str]:
     made, real = (evaluation.get(f"trained_on_{name}", {}) for name in ("synthetic", "real"))
     name = next((key for key in ("auc", "roc") if key in made and key in real), "")
     if not name:
-        return CANNOT_TELL, "none was trained"
+        return _NONE_TRAINED
     skill, noise = real[name] - 0.5, evaluation.get("noise_of_auc", 0.0)
     figures = f"AUC {made[name]:.2f}, of owners' rows {real[name]:.2f}"
     if skill <= CERTAIN * noise:

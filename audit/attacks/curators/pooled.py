@@ -136,7 +136,7 @@ def _rows_of(sizes: tuple[int, ...], effort: Effort) -> PooledOracle:
 def _rounds_recount(effort: Effort) -> CheckResult:
     sizes, pairs = (2, 3, 2, 2), ((0, 3), (1, 3), (2, 3))
     noise = TalliedNoise(simulated(effort.seed, "audit", "rounds"))
-    oracle = _SignsApart(_rows_of(sizes, effort), noise)
+    oracle = _SignsApart(_rows_of(sizes, effort), noise, simulated(effort.seed, "audit", "parities"))
     asked = rounds(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, pairs, screened=Codes(sizes, 3))
     asyncio.run(asked)
     drawn = [*gaussian_events(noise, L2_STEP), *oracle.signs]
@@ -146,20 +146,19 @@ def _rounds_recount(effort: Effort) -> CheckResult:
 class _SignsApart(TrustedNoise):
     """Oracle that tallies the noise of parities by itself, whose sensitivity is another."""
 
-    def __init__(self, oracle: PooledOracle, noise: TalliedNoise) -> None:
+    def __init__(self, oracle: PooledOracle, noise: NoiseSource, of_signs: NoiseSource) -> None:
         super().__init__(oracle, noise)
+        self._of_signs = of_signs
         self.signs: list[Event] = []
 
     async def parities(
         self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
     ) -> Screen:
-        counts, self._noise = self._noise, TalliedNoise(self._noise)
-        screen = await super().parities(groups, blocks, sigmas)
-        for length, (scale, calls) in zip(
-            sorted(map(len, blocks)), sorted(self._noise.gaussian_calls.items()), strict=True
-        ):
+        tallied = TalliedNoise(self._of_signs)
+        screen = await TrustedNoise(self._oracle, tallied).parities(groups, blocks, sigmas)
+        scales = sorted(tallied.gaussian_calls.items())  # the larger, the more parities a block has
+        for length, (scale, calls) in zip(sorted(map(len, blocks)), scales, strict=True):
             self.signs.append(Gaussian(scale / (PARITY_STEP * math.sqrt(length)), calls))
-        self._noise = counts
         return screen
 
 

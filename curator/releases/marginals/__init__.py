@@ -2,7 +2,7 @@
 
 | method        | asks owners for                                  | curator                              |
 |---------------|--------------------------------------------------|--------------------------------------|
-| `rounds`      | noisy counts in six questions (NoisyOracle)      | need not be trusted                  |
+| `rounds`      | noisy sums in seven questions (NoisyOracle)      | need not be trusted                  |
 | `aim`         | exact counts of the whole workload (CountOracle) | trusted: selects on exact errors     |
 | `independent` | noisy counts of single columns (NoisyOracle)     | need not be trusted                  |
 

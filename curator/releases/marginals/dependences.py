@@ -8,8 +8,8 @@ Pairs show nothing of a label that is the XOR of some columns. A screen does:
 2. one question asks for the parities of all sets of 2, 3, .. columns with the label (of 3 and 4 columns
    where there is no label), one block for each size, with an equal part of SCREEN_SHARE for each;
 3. a set S of m_S parities t_f with noise sigma stands out where sum_f (t_f - N E_model f)^2 / v is larger
-   than a chi-square of m_S degrees is with a chance of ERROR over the number of sets; v = sigma^2 + N +
-   N^2 / n counts the noise, the rows' own draw and the n rows of the model by which E is estimated;
+   than a chi-square of m_S degrees is with a chance of ERROR over the sizes and the sets of a size; v =
+   sigma^2 + N + N^2 / n counts the noise, the rows' own draw and the n rows of the model that give E;
 4. what stands out is asked again, as a table. Over all codes, where its noise is small beside the dependence
    and the model has room, it becomes a clique of the model. Else it is over groups of about equal mass, as
    many as the noise allows, and tilts the label (`tilt`); without a label it is a clique of the groups.
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -189,10 +190,12 @@ def missing_from(screen: Screen, sample: IntArray, rows: int) -> list[Dependence
         sets.setdefault(tuple(dict.fromkeys(screen.groups[sign].column for sign in product)), []).append(
             place
         )
+    alike = Counter(map(len, sets))
     found = []
     for columns, places in sets.items():
         squares, variance = np.square(sums[places] - expected[places]), variances[places]
-        if float(gammaincc(len(places) / 2.0, (squares / variance).sum() / 2.0)) * len(sets) < ERROR:
+        chance = float(gammaincc(len(places) / 2.0, (squares / variance).sum() / 2.0))
+        if chance * alike[len(columns)] * len(alike) < ERROR:
             size, noise = math.sqrt(max(0.0, float((squares - variance).sum()))), math.sqrt(variance.mean())
             found.append(Dependence(size, noise, columns))
     return sorted(found, key=lambda each: (-each.surely, each.columns))
