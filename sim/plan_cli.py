@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,6 +12,7 @@ from rich.table import Table
 
 from curator.planning.formulas import PublicFacts, run_facts
 from curator.planning.plan import FACTOR, WITHIN, Recommendation, make_plan
+from curator.planning.ways import MEASURED, Way, ways_of
 from fedkme.cells.repeated_requests import deviation_of_asks, words_of_asks
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.verbs import AsJson, Verbs, console, print_json
@@ -24,7 +27,7 @@ app = Verbs()
 @app.verb(
     "fedkme plan digits",
     "fedkme plan digits --set p=50 --max-access 2 --json",
-    json="an object: facts, estimates (one a protocol), recommended, reason, cautions",
+    json="an object: facts, estimates (one a protocol), recommended, reason, cautions, asks, ways",
 )
 def plan(
     scenario: ScenarioName,
@@ -46,10 +49,13 @@ def plan(
     facts = facts_of(parties, settings.summary)
     advice = make_plan(facts, most, pruning)
     asks = words_of_asks(settings.summary.privacy, settings.summary.asks)
+    closed = [name for name, policy in settings.policies.items() if policy.rows == "none"]
+    ways = ways_of(advice, ["all owners" if name == "all" else name for name in closed])
     if as_json:
-        print_json({**advice.to_json(), "asks": asks})
+        print_json({**advice.to_json(), "asks": asks, "ways": [asdict(way) for way in ways]})
     else:
         show(advice, asks, console())
+        show_ways(ways, console())
 
 
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
@@ -98,3 +104,19 @@ def show(advice: Recommendation, asks: str, console: Console) -> None:
     console.print(f"take {advice.recommended} ({settings}): {advice.reason}", highlight=False)
     for caution in [*advice.cautions, asks]:
         console.print(f"- {caution}", highlight=False)
+
+
+def show_ways(ways: Sequence[Way], console: Console) -> None:
+    """Print what a consumer can do, in five lines."""
+    table = Table(
+        box=None,
+        pad_edge=False,
+        caption=f"error: MMD^2 to fresh rows over exact greedy's, median of {MEASURED} of other data",
+    )
+    header = ("you can take", "rows leave", "epsilon of owners", "of D_v", "error", "where")
+    for place, name in enumerate(header):
+        table.add_column(name, justify="right" if 0 < place < 5 else "left", no_wrap=place < 5)
+    for way in ways:
+        numbers = (f"{way.rows:,}", f"{way.owners_epsilon:g}", f"{way.validation_epsilon:g}")
+        table.add_row(way.name, *numbers, way.error, way.use)
+    console.print(table)
