@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from consumer.results import EVALUATION, SUMMARY, alone
-from consumer.summary.judging import Judged, judge_tables
+from consumer.summary.judging import Judged, by_halves, judge_tables
 from consumer.target.choosing import PoolChoice
 from consumer.target.training import TrainingAdvice, train_on_what, why_untrained
 from fedkme.arrays import IntArray
@@ -42,8 +42,8 @@ DRAWN = 50_000
 """Rows that are drawn from a release: 12,000 were too few for a target of 1.6 % of the pool."""
 CONTROL = 20_000
 """Most rows of independent columns."""
-AS_GOOD = 1.25
-"""MMD^2 of the control over ours up to which the distance does not tell them apart."""
+AS_NEAR = 1.25
+"""MMD^2 of the control over ours, both to held-out rows of D_v, up to which they are not told apart."""
 AUDIENCE = "for the consumer alone"
 NOT_FOR_EVERYBODY = (
     "rows for a target are a function of exact D_v, and no result for everybody is made: with noise on D_v "
@@ -62,6 +62,7 @@ class Matched:
         control: MMD^2 to D_v of rows of independent columns, chosen and weighed likewise.
         training: rows to train on, with what each candidate reached; None where no models were compared.
         untrained: reason for that.
+        as_near: True where the control is about as near to rows of D_v that neither was fitted to.
     """
 
     judged: Judged
@@ -70,6 +71,7 @@ class Matched:
     control: float
     training: TrainingAdvice | None
     untrained: str = ""
+    as_near: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, explained in docs/metrics.md."""
@@ -79,6 +81,7 @@ class Matched:
             "drawn": self.drawn,
             "gamma": self.gamma,
             "control": self.control,
+            "as_near": self.as_near,
             "untrained": self.untrained,
             "training": None if self.training is None else self.training.to_json(),
         }
@@ -158,8 +161,10 @@ def match_rows(
     if not untrained:
         note("finding what to train on, by rows of D_v that are held out in turn")
     training = None if untrained else train_on_what(chosen, control, real, persons)
-    matched = Matched(judged, len(drawn), gamma, beside, training, untrained)
-    return replace(matched, judged=replace(judged, verdict=verdict_beside(matched)))
+    told_apart = training is not None and training.beats_control
+    as_near = not told_apart and _is_as_near(chosen, control)
+    matched = Matched(judged, len(drawn), gamma, beside, training, untrained, as_near)
+    return replace(matched, judged=replace(judged, verdict=_verdict(matched)))
 
 
 def independent_columns(drawn: Table, schema: Schema) -> Table:
@@ -179,12 +184,37 @@ def independent_columns(drawn: Table, schema: Schema) -> Table:
     return Table(values, labels)
 
 
-def verdict_beside(matched: Matched) -> QualityVerdict:
+def _is_as_near(ours: PoolChoice, control: PoolChoice) -> bool:
+    """Compare rows for the target and the control by rows of D_v that neither was fitted to.
+
+    Both fit the rows that chose them, so that their distance to D_v itself says nothing. The difference
+    counts where it exceeds the noise of m held-out rows, (1 - k) / m. Without enough rows the control is as
+    near.
+    """
+    against = ReferenceRows(ours.schema.encode(ours.validation.values), ours.gamma)
+    estimates = [
+        by_halves(
+            each.schema.encode(each.pool.values),
+            against,
+            each.p,
+            each.pool.labels,
+            each.validation.labels,
+            pool=True,
+        )
+        for each in (ours, control)
+    ]
+    near, beside = (None if estimate is None else estimate[1] for estimate in estimates)
+    if near is None or beside is None:
+        return True
+    noise = (1.0 - against.own) / len(ours.validation)
+    return beside <= AS_NEAR * max(near, 0.0) + noise
+
+
+def _verdict(matched: Matched) -> QualityVerdict:
     """Verdict with the advice of the training, at most fair where the control is as good."""
     verdict, training = matched.judged.verdict, matched.training
-    ours = matched.judged.weighted.mmd2
     doubts = list[str]()
-    if matched.control <= AS_GOOD * ours and not (training is not None and training.beats_control):
+    if matched.as_near:
         doubts.append(
             "rows of independent columns come as near to D_v, so nearness says little: judge by a model"
         )
