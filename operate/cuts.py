@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedkme.answers.counts import CountEvidence
 from fedkme.errors import DataError
+from fedkme.releases.fine import run_starts
 from fedkme.tables.schema import Numeric, Schema
 
 
@@ -33,7 +34,8 @@ def with_cuts(evidence: CountEvidence, pieces: int) -> Schema:
         place += column.count
         if marginal is not None and isinstance(column, Numeric):
             edges = evidence.finer.edges(column)
-            cuts = _cuts(column, _quantiles(edges, marginal.shares[: len(edges) - 1], pieces))
+            starts = run_starts(marginal.shares[: len(edges) - 1], marginal.sigma, pieces)
+            cuts = _cuts(column, edges[list(starts)])
             column, changed = column.model_copy(update={"cuts": cuts}), True
         columns.append(column)
     if not changed:
@@ -49,11 +51,3 @@ def _cuts(column: Numeric, at: NDArray[np.float64]) -> tuple[float, ...]:
     low, high = column.bounds
     edges = np.unique(np.ceil(at) if column.integer else at)
     return tuple(edges[(edges > low) & (edges < high)].tolist())
-
-
-def _quantiles(edges: NDArray[np.float64], shares: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
-    """Edges of fine bins with a share of about j / pieces of the rows below, by noisy shares."""
-    below = np.cumsum(shares)
-    rising = np.maximum.accumulate(below) + np.minimum.accumulate(below[::-1])[::-1]
-    at = np.searchsorted(rising, rising[-1] * np.arange(1, pieces) / pieces)
-    return np.asarray(edges[1:-1][np.minimum(at, len(edges) - 3)])

@@ -367,6 +367,9 @@ def _releases(protocol: str) -> list[Case]:
         cases.append(_release(protocol, "a screen for dependences, noise of owners", **secure_many))
         cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
+        merged: dict[str, Any] = {"bins": 16, "epsilon": 60.0, "exercises": ("merged bins",), **tables}
+        cases.append(_release(protocol, "bins merged by fine counts", **merged))
+        cases.append(_release(protocol, "merged bins, the curator dies", curator_dies=11, **merged))
     return cases
 
 

@@ -231,11 +231,11 @@ class CountEvidence:
             return None
         counted, within = self._fine[clique[0]], self.finer.within(clique[0], self._binning)
         marginal, codes = self._marginal(clique), self._binning.sizes[clique[0]]
-        coarse = np.full(codes, 1.0 / codes)
+        coarse, variance = np.full(codes, 1.0 / codes), math.inf
         if marginal is not None:
-            coarse += marginal.table - marginal.table.mean()
-        variance = math.inf if marginal is None else marginal.variance
-        return FineShares(counted.values / self.rows, counted.sigma / self.rows, within, coarse, variance)
+            coarse, variance = coarse + marginal.table - marginal.table.mean(), marginal.variance
+        fine, sigma = counted.values / self.rows, counted.sigma / self.rows
+        return FineShares(fine, sigma, within, coarse, variance, self.finer.count_atoms(clique[0]))
 
     def _points(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> _Points:
         key = place, binning is self.finer, cuts, pieces

@@ -1,14 +1,21 @@
-"""Public bins: codes of a table's values, in which marginals are counted; they follow from the schema alone.
+"""Public bins: codes of a table's values, in which marginals are counted.
 
 The code of a category is its index. A number falls into one of a fixed count of intervals: even pieces of its
-public scale (`fedkme.tables.axis`; at most one interval per whole number), or the pieces between its public
-cuts where it has cuts. Each atom of a number has a code of its own, behind the intervals. The label is one
-more column, the last. No edge is learnt from rows. Owners encode their rows and the curator decodes synthetic
-codes, both by the schema and the number of bins in the request.
+public scale (`fedkme.tables.axis`; at most one interval per whole number), the pieces between its public cuts
+where it has cuts, or runs of even pieces (`MergedBins`). Each atom of a number has a code of its own, behind
+the intervals. The label is one more column, the last. Owners encode their rows and the curator decodes
+synthetic codes, both by the schema and the bins in the request.
+
+**Merged bins** are the only edges that a curator may choose, by counts that were released before. What a
+curator may name: a numeric column of the schema that stands by itself and has no cuts, a grid of at most
+MOST_BINS even pieces, and increasing places in that grid. Any such choice is a partition of the column's
+values, so every row has exactly one code, whatever was named: the sensitivity of a marginal
+(`fedkme.features.counts`) is the same for all of them, and no edge lies where an even grid has none.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,16 +32,48 @@ from fedkme.tables.table import Table
 MOST_BINS = 1 << 12
 
 
+@dataclass(frozen=True, slots=True)
+class MergedBins:
+    """Bins of a numeric column that are runs of even pieces of its scale.
+
+    Attributes:
+        column: name of the column.
+        grid: number of even pieces.
+        starts: first piece of every run after the first, increasing.
+
+    Raises:
+        ConfigError: on construction: the grid is out of range, or the runs are not in order inside of it.
+    """
+
+    column: str
+    grid: int
+    starts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        in_order = all(a < b for a, b in itertools.pairwise((0, *self.starts, self.grid)))
+        if not (1 <= self.grid <= MOST_BINS and in_order):
+            raise ConfigError(
+                "merged bins of a number are not runs of an even grid", "Compare the parties' versions."
+            )
+
+
 @dataclass(frozen=True)
 class Binning:
     """Coding of rows as codes and back, with at most `bins` intervals for a numeric column.
 
+    Attributes:
+        schema: schema of the rows.
+        bins: most even intervals of a column.
+        merged: bins of columns that have no even intervals.
+
     Raises:
-        ConfigError: on construction, for a number of bins out of range.
+        ConfigError: on construction: the number of bins is out of range, or bins are merged of a column that
+            is no number by itself, has cuts or other pieces, or is named twice.
     """
 
     schema: Schema
     bins: int = 16
+    merged: tuple[MergedBins, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:
@@ -42,6 +81,16 @@ class Binning:
                 f"{self.bins} bins for numeric columns are not between 1 and {MOST_BINS}",
                 "Take a few: noise is added to every cell.",
             )
+        free = {
+            c.name: c for c in self.schema.columns if isinstance(c, Numeric) and c.count == 1 and not c.cuts
+        }
+        for each in self.merged:
+            column = free.pop(each.column, None)
+            if column is None or (each.starts and each.starts[-1] >= len(_even(column, each.grid)) - 1):
+                raise ConfigError(
+                    "bins are merged of a column that has no such even pieces, or twice",
+                    "Compare the parties' schemas.",
+                )
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -116,6 +165,10 @@ class Binning:
             if isinstance(column, Numeric)
         }
 
+    def count_atoms(self, place: int) -> int:
+        """Number of atoms of a numeric column, which have the last codes."""
+        return len(self._numeric_column(place).atoms)
+
     def within(self, place: int, coarse: Binning) -> IntArray:
         """Code of a coarser binning that contains each code of a numeric column, (codes,)."""
         column = self._numeric_column(place)
@@ -125,13 +178,10 @@ class Binning:
 
     def edges(self, column: Numeric) -> NDArray[np.float64]:
         """Ends of the bins of a numeric column, increasing; a whole number k stands for [k, k + 1)."""
-        return column.axis.edges(self._count_bins(column))
-
-    def _count_bins(self, column: Numeric) -> int:
-        if column.cuts:
-            return len(column.cuts) + 1
-        whole = column.bounds[1] - column.bounds[0] + 1.0
-        return int(min(self.bins, whole)) if column.integer else self.bins
+        for each in self.merged:
+            if each.column == column.name:
+                return _even(column, each.grid)[[0, *each.starts, -1]]
+        return _even(column, self.bins)
 
     def _count_codes(self, column: Numeric | Category) -> int:
         if isinstance(column, Category):
@@ -145,6 +195,14 @@ class Binning:
             for _ in range(column.count):
                 yield column, place
                 place += 1
+
+
+def _even(column: Numeric, bins: int) -> NDArray[np.float64]:
+    """Ends of at most `bins` even pieces of a column's scale, or of the pieces between its cuts."""
+    if column.cuts:
+        return column.axis.edges(len(column.cuts) + 1)
+    whole = column.bounds[1] - column.bounds[0] + 1.0
+    return column.axis.edges(int(min(bins, whole)) if column.integer else bins)
 
 
 def finer(binning: Binning, pieces: int) -> Binning:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedkme.arrays import FloatArray
 from fedkme.config import validate
 from fedkme.errors import DataError, FedkmeError
-from fedkme.features.binning import Binning, finer
+from fedkme.features.binning import Binning, MergedBins, finer
 from fedkme.features.counts import Clique, Groups, marginal_cells, sizes_with
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema
@@ -76,6 +76,7 @@ class StoredCounts:
         grouped: measurements over groups, to which the model is fitted.
         tilts: measurements over groups, by which the label is drawn again.
         screen: parities; None where none were asked for.
+        merged: bins of numbers that are merged from fine bins, by the counts of `fine`.
     """
 
     schema: Schema
@@ -92,11 +93,12 @@ class StoredCounts:
     grouped: tuple[Measurement, ...] = ()
     tilts: tuple[Measurement, ...] = ()
     screen: Screen | None = None
+    merged: tuple[MergedBins, ...] = ()
 
     @property
     def binning(self) -> Binning:
         """Coding by which rows became codes."""
-        return Binning(self.schema, int(self.settings["bins"]))
+        return Binning(self.schema, int(self.settings["bins"]), self.merged)
 
     @property
     def finer(self) -> Binning:
@@ -128,6 +130,7 @@ class StoredCounts:
             "groups": [[each.column, *each.of] for each in self.groups],
             "grouped": [[*each.clique, each.sigma] for each in self.grouped],
             "tilts": [[*each.clique, each.sigma] for each in self.tilts],
+            "merged": [asdict(each) for each in self.merged],
         }
         arrays: dict[str, NDArray[Any]] = {f"counts{i}": each.values for i, each in enumerate(measured)}
         arrays |= {f"fine{i}": each.values for i, each in enumerate(self.fine)}
@@ -182,6 +185,10 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
             _tables("grouped", about, arrays),
             _tables("tilts", about, arrays),
             _screen(about["screen"], arrays) if "screen" in about else None,
+            tuple(
+                MergedBins(str(each["column"]), int(each["grid"]), tuple(map(int, each["starts"])))
+                for each in about.get("merged", ())
+            ),
         )
         _check(release)
     except DataError:

@@ -10,10 +10,26 @@ public), and H_c the mean of h over the fine cells of c. Then the mean of h is e
     sum_i y_i (h_i - w_c H_c) + sum_c w_c H_c x_c.
 
 This estimate is linear in the released numbers and unbiased, and its covariance follows.
+
+
+**Denoised shares** (`denoised`), for rows and bins: a run of cells is halved again and again. Its halves are
+alike (each cell has as much as any other), one of them is empty, or any difference up to the run's mass is as
+likely. By Bayes' rule, given noise of deviation sigma in each cell, the halves differ by the mean of the
+first and the last case; or one half gets everything, where this is likeliest. The prior odds of an empty half
+grow with the cells of the run, and are small on the side where more rows are beside it: within bins of some
+width rows are spread, while a column's public range is often far wider than its values, and the noise of a
+hundred empty cells must not become rows.
+
+**Bins from fine counts** (`run_starts`). Even bins tell little of a number of which most rows lie in a few.
+Its bins are then runs of fine cells: the column is cut, again and again, where the smaller of the two sides
+has the most rows, until there are enough runs, or a side would have few rows or not clearly more than noise.
+All of this reads noisy counts and public numbers alone: post-processing, which costs nothing.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +37,87 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
+
+LEAST_RUN, CLEAR = 1 / 4, 2.0
+"""Least size of a run: for its share in runs of equal size, and in deviations of the noise of its cells."""
+WIDE_RUN = 24
+"""Cells of a run from which an empty half is the likelier case beforehand; the odds grow with the cube."""
+FAR_SIDE = 0.01
+"""Factor on the odds that the half of a run is empty beside which there are more rows."""
+
+_NO_ROOM = 1e9  # less than any density
+
+
+def denoised(counts: FloatArray, mass: float, sigma: float, lean: int = 0) -> FloatArray:
+    """Share of each cell of a run, (n,), that adds up to 1; see the module.
+
+    Args:
+        counts: counts or shares of the cells, with noise.
+        mass: their sum, at least 0.
+        sigma: deviation of the noise in each.
+        lean: side where more rows are beside the run, -1 or 1 for the left and the right; 0: unknown.
+    """
+    size, half = len(counts), len(counts) // 2
+    if size == 1 or mass <= 0.0:
+        return np.full(size, 1.0 / size)
+    alike = mass * (2 * half - size) / size
+    difference = float(counts[:half].sum() - counts[half:].sum())
+    if sigma > 0.0:
+        noise = sigma * math.sqrt(size)
+        cases = np.array([alike, mass, -mass])
+        odds = np.exp(-0.5 * ((difference - cases) / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi))
+        odds[1:] *= (size / WIDE_RUN) ** 3
+        if lean:
+            odds[2 if lean < 0 else 1] *= FAR_SIDE
+        unlike, middle = _between(difference, noise, mass)
+        likeliest = int(odds.argmax())
+        if likeliest and odds[likeliest] > unlike:
+            difference = float(cases[likeliest])
+        else:
+            total = float(odds[0]) + unlike
+            difference = (float(odds[0]) * alike + unlike * middle) / total if total > 0.0 else middle
+    left = min(max(0.5 + 0.5 * difference / mass, 0.0), 1.0)
+    sides = ((left, counts[:half]), (1.0 - left, counts[half:]))
+    return np.concatenate([share * denoised(side, share * mass, sigma, lean) for share, side in sides])
+
+
+def _between(seen: float, noise: float, most: float) -> tuple[float, float]:
+    """Likelihood and posterior mean of a number in [-most, most], any as likely, that was seen with noise."""
+    ends = np.array([-most - seen, most - seen]) / (noise * math.sqrt(2.0))
+    inside = 0.5 * (math.erf(ends[1]) - math.erf(ends[0]))
+    if inside < 1e-12:  # seen far outside
+        return 0.0, min(max(seen, -most), most)
+    tilt = noise / math.sqrt(2.0 * math.pi) * float(np.exp(-(ends[0] ** 2)) - np.exp(-(ends[1] ** 2)))
+    return inside / (2.0 * most), seen + tilt / inside
+
+
+def run_starts(counts: FloatArray, sigma: float, runs: int) -> tuple[int, ...]:
+    """Cut fine cells into runs; see the module.
+
+    Args:
+        counts: (n,) counts or shares of the cells, with noise.
+        sigma: deviation of the noise in each.
+        runs: most runs.
+
+    Returns:
+        First cell of every run after the first.
+    """
+    mass = max(float(counts.sum()), 0.0)
+    below = np.concatenate([[0.0], np.cumsum(denoised(counts, mass, sigma))])
+    ends, noise = [0, len(counts)], CLEAR * sigma / max(mass, sigma, 1e-300)
+    while len(ends) <= runs:
+        most, cut = LEAST_RUN / runs, 0
+        for start, end in itertools.pairwise(ends):
+            left, right = below[start + 1 : end] - below[start], below[end] - below[start + 1 : end]
+            cells = np.arange(1, end - start)
+            smaller = np.minimum(left, right)
+            smaller[smaller < noise * np.sqrt(np.where(left < right, cells, end - start - cells))] = 0.0
+            if smaller.size and smaller.max() > most:
+                most, cut = float(smaller.max()), start + 1 + int(smaller.argmax())
+        if not cut:
+            break
+        ends = sorted([*ends, cut])
+    return tuple(ends[1:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +130,7 @@ class FineShares:
         within: (n,) coarse cell of each fine cell; a coarse cell without fine cells can hold no row.
         coarse: (K,) shares of the coarse cells, with noise; the shares add up to 1.
         variance: v of the coarse shares; infinite where these were not measured.
+        atoms: number of cells at the end that are values of their own.
     """
 
     fine: FloatArray
@@ -40,6 +138,7 @@ class FineShares:
     within: NDArray[np.int64]
     coarse: FloatArray
     variance: float
+    atoms: int = 0
 
     @cached_property
     def _sizes(self) -> FloatArray:
@@ -75,22 +174,21 @@ class FineShares:
         return np.array(means), self.sigma**2 * (fine @ fine.T) + variance * (rough @ rough.T)
 
     def drawn(self, codes: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draw a fine cell within each coarse cell of `codes`, (k,), by the estimated shares.
-
-        The shares in a coarse cell are shrunk towards their mean as far as noise explains their differences
-        (James and Stein).
-        """
+        """Draw a fine cell within each coarse cell of `codes`, (k,), by the denoised shares."""
         drawn = np.zeros_like(codes)
+        density = self._summed(self.shares) / self._sizes
+        beside = np.pad(
+            density[: len(density) - self.atoms], 1, constant_values=-_NO_ROOM
+        )  # beyond the bounds
         for code in np.unique(codes):
             inside, members = np.flatnonzero(self.within == code), codes == code
             if not len(inside):
                 continue  # no row can be in this cell
-            middle = float(self.shares[inside].mean())
-            away = self.shares[inside] - middle
-            noise = max(len(inside) - 1, 0) * self.sigma**2
-            factor = max(0.0, 1.0 - noise / max(float(away @ away), 1e-300))
-            chances = np.maximum(middle + factor * away, 0.0)
-            total = chances.sum()
-            chances = chances / total if total > 0 else np.full(len(inside), 1.0 / len(inside))
-            drawn[members] = generator.choice(inside, int(members.sum()), p=chances)
+            shares, lean, mass = self.shares[inside], 0, float(self.shares[inside].sum())
+            if len(inside) > 1:
+                lean = int(np.sign(beside[code + 2] - beside[code]))
+            if mass < self.sigma * math.sqrt(len(inside)):  # mostly noise: the rows that are drawn say more
+                mass = float(members.mean())
+            chances = denoised(shares, mass, self.sigma, lean)
+            drawn[members] = generator.choice(inside, int(members.sum()), p=chances / chances.sum())
         return drawn

@@ -15,6 +15,7 @@ from typing import Any
 
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError
+from fedkme.features.binning import MergedBins
 from fedkme.features.counts import MARGINAL_CELLS, Groups
 from fedkme.features.maps import MapSpec, spec_to_json
 from fedkme.features.sums import Layout
@@ -39,6 +40,7 @@ class Marginals:
         bins: most bins of a numeric column (fedkme.features.binning).
         cliques: columns of each table of counts, ascending; the label is the last column of the schema.
         groups: columns of groups, behind the schema's.
+        merged: bins of numeric columns that have no even bins.
 
     Raises:
         ConfigError: on construction: there is no clique, or a clique is not a set of columns.
@@ -47,6 +49,7 @@ class Marginals:
     bins: int
     cliques: tuple[tuple[int, ...], ...]
     groups: tuple[Groups, ...] = ()
+    merged: tuple[MergedBins, ...] = ()
 
     def __post_init__(self) -> None:
         ordered = all(list(clique) == sorted(set(clique)) and clique for clique in self.cliques)
@@ -65,6 +68,7 @@ class Parities:
         bins: most bins of a numeric column.
         groups: columns of two groups, whose signs are multiplied.
         blocks: products of each block: places of groups, ascending.
+        merged: bins of numeric columns that have no even bins.
 
     Raises:
         ConfigError: on construction: there are no products or too many, a product is no set of groups, or a
@@ -74,6 +78,7 @@ class Parities:
     bins: int
     groups: tuple[Groups, ...]
     blocks: tuple[tuple[tuple[int, ...], ...], ...]
+    merged: tuple[MergedBins, ...] = ()
 
     def __post_init__(self) -> None:
         _check_groups(self.groups, 2)

@@ -18,6 +18,7 @@ from fedkme.arrays import Numbers
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import SAME_RELEASE, ConfigError, FedkmeError, ProtocolError, SecureAggregationError
+from fedkme.features.binning import MergedBins
 from fedkme.features.counts import Groups
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.sums import Layout
@@ -80,8 +81,8 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         if message.marginals:
             plain = json_of(message.marginals)
             cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in plain["cliques"])
-            groups = _groups_from_json(plain.get("groups", ()))
-            marginals = Marginals(_PLACES.count(plain["bins"], "a number of bins"), cliques, groups)
+            groups, merged = _groups_from_json(plain.get("groups", ())), _merged_from_json(plain)
+            marginals = Marginals(_PLACES.count(plain["bins"], "a number of bins"), cliques, groups, merged)
             return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
         if message.parities:
             parities = _parities_from_json(json_of(message.parities))
@@ -95,6 +96,17 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         raise ProtocolError(f"a question cannot be read: {error.cause}", error.remedy) from None
     except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
         raise ProtocolError("a question asks for a feature map that cannot be read") from None
+
+
+def _merged_from_json(plain: Mapping[str, Any]) -> tuple[MergedBins, ...]:
+    return tuple(
+        MergedBins(
+            str(each["column"]),
+            _PLACES.count(each["grid"], "a number of bins"),
+            _PLACES.counts(each["starts"], "the starts of merged bins"),
+        )
+        for each in plain.get("merged", ())
+    )
 
 
 def _cells_from_json(plain: Mapping[str, Any]) -> CellCounts:
@@ -113,9 +125,8 @@ def _parities_from_json(plain: Mapping[str, Any]) -> Parities:
     blocks = tuple(
         tuple(_PLACES.counts(product, "a parity's signs") for product in block) for block in plain["blocks"]
     )
-    return Parities(
-        _PLACES.count(plain["bins"], "a number of bins"), _groups_from_json(plain["groups"]), blocks
-    )
+    groups, merged = _groups_from_json(plain["groups"]), _merged_from_json(plain)
+    return Parities(_PLACES.count(plain["bins"], "a number of bins"), groups, blocks, merged)
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:

@@ -43,6 +43,7 @@ from fedkme.directives import (
 )
 from fedkme.errors import FedkmeError
 from fedkme.exchange import CellsPlan, Offer, Outcome, SummaryChoice
+from fedkme.features.binning import MergedBins
 from fedkme.features.counts import Groups
 from fedkme.features.fixed_point import MEAN_UNIT, quantize_features
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
@@ -122,16 +123,20 @@ MAP_SPECS = (
     ShellsSpec(shells=2),
     SecondMomentsSpec(chosen=(0, 2), centre=(0.5, 0.5), scale=(1.0, 2.0)),
 )
+MERGED = (MergedBins(SCHEMA.columns[0].name, 16, (2, 9)),)
 QUERIES = (
     *(SumQuery((spec,), Layout(2), counts=True, weights=(1, 7)) for spec in MAP_SPECS),
     SumQuery((), Layout(2), sketch=spec_for(SCHEMA, 3)),
+    SumQuery((), Layout(), marginals=Marginals(4, ((0,),), merged=MERGED)),
     SumQuery((), Layout(), weights=(3, 1), marginals=Marginals(4, ((0,), (1, 4)))),
     SumQuery((), Layout(), weights=(3,), marginals=Marginals(4, ((1, 5),), (Groups(0, (0, 0, 1, 1)),))),
     SumQuery(
         (),
         Layout(),
         weights=(3, 2),
-        parities=Parities(4, (Groups(0, (0, 0, 1, 1)), Groups(4, (0, 1))), (((0, 1), (1,)), ((0, 1),))),
+        parities=Parities(
+            4, (Groups(0, (0, 0, 1, 1)), Groups(4, (0, 1))), (((0, 1), (1,)), ((0, 1),)), MERGED
+        ),
     ),
     SumQuery((), Layout(), weights=(2,), cells=CellCounts(json.dumps(SKETCHED.to_json()), 2, ("a", "p"))),
 )

@@ -28,23 +28,26 @@ from fedkme.answers.counts import CountEvidence
 from fedkme.answers.made_rows import WeightedTable
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
-from fedkme.features.binning import Binning, check_domain, finer
+from fedkme.features.binning import Binning, MergedBins, check_domain, finer
 from fedkme.features.counts import L2_STEP, Clique, Groups, marginal_cells, sizes_with
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.releases.counts import PROTOCOL, Measurement, Screen, StoredCounts, counts_from_bytes
+from fedkme.releases.fine import run_starts
 from fedkme.releases.settings import MarginalsSettings
 from fedkme.sums.values import Marginals, Parities
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.verdict import CANNOT_TELL
 
-FINE_SHARE, FINE_SHARE_ALONE = 0.02, 0.25
+FINE_SHARE, FINE_SHARE_ALONE = 0.04, 0.25
 """Share of the budget for numbers by fine bins: where pairs are counted, and where columns alone are
 counted."""
 MISSED = 0.05
 """Share of the rows from which on a dependence that they lack makes models poor."""
+FULL_PAIRS = 0.25
+"""Share of the budget from which the noise of a pair of columns is foreseen, one pair for each column."""
 _COPY_ITERATIONS = 300  # iterations of a copy's fit, which starts from the release's model
 CELLS_AT_ONCE = 2**20
 """Most counts of one question: a workload of three columns has more and is asked in parts."""
@@ -103,11 +106,38 @@ class MarginalsMethod:
         loop = asyncio.get_running_loop()
         share = FINE_SHARE_ALONE if mechanism == "independent" else FINE_SHARE
         fine, epsilon = await self._fine(oracle, loop, share)
+        binning = self._from_counts(fine, oracle.rows)
         # Fits between questions take seconds, so the mechanism runs in a thread with its own event loop.
         release = await in_thread(
-            asyncio.run, self._run(mechanism, Counts(oracle, self._binning, loop), oracle, epsilon)
+            asyncio.run, self._run(mechanism, Counts(oracle, binning, loop), oracle, epsilon)
         )
-        return self._encoded(release, fine, mechanism, oracle)
+        return self._encoded(release, fine, binning, mechanism, oracle)
+
+    def _from_counts(self, fine: Sequence[Measurement], rows: int) -> Binning:
+        """Choose the bins of all further questions: merged ones for numbers that even bins tell little of.
+
+        There are at most so many merged bins that a cell of two numbers has as many rows, on average, as the
+        deviation of the noise that is foreseen for a pair. A number gets merged bins where its even bins are
+        worth less than half of these: 1 / sum p^2 bins, for shares p. The fine counts are on disk when this
+        is computed, so a curator that comes back has the same bins. What a curator may name, and why the
+        sensitivity does not depend on it: `fedkme.features.binning`.
+        """
+        budget = gaussian_sigma(self.settings.of_row, self.settings.delta) ** -2
+        noise = measurement_sigma(FULL_PAIRS * budget / len(self._binning.sizes))
+        most, merged = max(2, int(math.sqrt(rows / noise))), list[MergedBins]()
+        names = {column.name: column for column in self._schema.columns}
+        for measurement in fine:
+            (place,) = measurement.clique
+            column = names.get(self._binning.names[place])
+            if not isinstance(column, Numeric) or column.count > 1:
+                continue
+            counts = measurement.values[: len(measurement.values) - len(column.atoms)]
+            even = np.bincount(self._finer.within(place, self._binning)[: len(counts)], counts)
+            runs, shares = min(most, len(even)), np.maximum(even, 0.0) / max(float(even.sum()), 1.0)
+            if runs * float(shares @ shares) > 2.0:
+                starts = run_starts(counts, measurement.sigma, runs)
+                merged.append(MergedBins(column.name, self._finer.bins, starts))
+        return replace(self._binning, merged=tuple(merged))
 
     async def _fine(
         self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, share: float
@@ -140,7 +170,7 @@ class MarginalsMethod:
     async def _run(
         self, mechanism: str, counts: Counts, oracle: SumOracle, epsilon: float
     ) -> MarginalRelease:
-        sizes, rows, delta = self._binning.sizes, oracle.rows, self.settings.delta
+        sizes, rows, delta = counts.binning.sizes, oracle.rows, self.settings.delta
         if mechanism == "aim":
             ways = min(self.settings.ways, len(sizes))
             return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, oracle.tell, ways)
@@ -154,20 +184,24 @@ class MarginalsMethod:
             for mark in marks:
                 number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
                 fixed_pairs.append((number, gap))
-            screened = self._codes() if len(sizes) > 2 else None
+            screened = self._codes(counts.binning) if len(sizes) > 2 else None
             return await rounds(
                 counts, sizes, rows, epsilon, delta, fixed_pairs, report=oracle.tell, screened=screened
             )
         return await independent(counts, sizes, rows, epsilon, delta)
 
-    def _codes(self) -> Codes:
+    def _codes(self, binning: Binning) -> Codes:
         """Columns of codes, for a screen."""
-        sizes = self._binning.sizes
-        label = None if self._schema.label is None else len(sizes) - 1
-        return Codes(sizes, label, self._binning.orders)
+        label = None if self._schema.label is None else len(binning.sizes) - 1
+        return Codes(binning.sizes, label, binning.orders)
 
     def _encoded(
-        self, release: MarginalRelease, fine: Sequence[Measurement], mechanism: str, oracle: SumOracle
+        self,
+        release: MarginalRelease,
+        fine: Sequence[Measurement],
+        binning: Binning,
+        mechanism: str,
+        oracle: SumOracle,
     ) -> bytes:
         pieces = (*(Gaussian(measurement.sigma / L2_STEP) for measurement in fine), *release.pieces.events)
         stored = StoredCounts(
@@ -185,6 +219,7 @@ class MarginalsMethod:
             release.grouped,
             release.tilts,
             release.screen,
+            binning.merged,
         )
         return stored.to_bytes()
 
@@ -199,7 +234,7 @@ class MarginalsMethod:
         return making.finished
 
     def _make(self, stored: StoredCounts, making: Making) -> None:
-        measured, sizes, rows = (*stored.fitted, *stored.grouped), self._binning.sizes, stored.rows
+        measured, sizes, rows = (*stored.fitted, *stored.grouped), stored.binning.sizes, stored.rows
         words = f"{len(measured)} marginals"
         making.tell("fitting", words, 0.0)
         event = self.planned()[0]
@@ -246,7 +281,7 @@ class MarginalsMethod:
 
     def _rows(self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator) -> Table:
         """Decode rows, by fine bins for the numbers that were counted by fine bins."""
-        table, evidence = self._binning.decode(codes, generator), CountEvidence(stored)
+        table, evidence = stored.binning.decode(codes, generator), CountEvidence(stored)
         for measurement in stored.fine:
             if (fine_counts := evidence.fine(measurement.clique)) is not None:
                 (place,) = measurement.clique
@@ -278,7 +313,8 @@ class Counts:
         self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
     ) -> Screen:
         """Pooled parities with independent noise; one query to the owners."""
-        question = Parities(self.binning.bins, tuple(groups), tuple(map(tuple, blocks)))
+        binning, asked = self.binning, tuple(map(tuple, blocks))
+        question = Parities(binning.bins, tuple(groups), asked, binning.merged)
         answer = await self._on_loop(self.oracle.parities(question, sigmas))
         sums, deviations = zip(*answer, strict=True)
         return Screen(question.groups, question.blocks, tuple(sums), tuple(deviations))
@@ -291,9 +327,9 @@ class Counts:
         self, cliques: Sequence[Clique], sigmas: Sequence[float] | None, groups: Sequence[Groups] = ()
     ) -> list[Measurement]:
         measurements: list[Measurement] = []
-        sizes = sizes_with(groups, self.binning.sizes)
+        sizes, binning = sizes_with(groups, self.binning.sizes), self.binning
         for start, end in _parts(cliques, lambda clique: marginal_cells(clique, sizes)):
-            question = Marginals(self.binning.bins, tuple(cliques[start:end]), tuple(groups))
+            question = Marginals(binning.bins, tuple(cliques[start:end]), tuple(groups), binning.merged)
             part = None if sigmas is None else list(sigmas[start:end])
             answer = await self._on_loop(self.oracle.marginals(question, part))
             measurements += [

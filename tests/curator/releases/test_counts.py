@@ -9,7 +9,7 @@ import pytest
 
 from audit.in_memory import PooledOracle
 from fedkme.errors import ConfigError, DataError
-from fedkme.features.binning import Binning, check_domain
+from fedkme.features.binning import MOST_BINS, Binning, MergedBins, check_domain
 from fedkme.features.counts import L1_STEP, L2_STEP, marginal_counts
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
@@ -72,6 +72,39 @@ def test_codes_become_rows_of_the_schema_in_the_same_bins() -> None:
     assert (table.values[:, 2] == np.rint(table.values[:, 2])).all()
     assert len(np.unique(table.values[:, 2])) == 10  # every whole number can come out
     assert (binning.encode(table, "synthetic") == codes).all()
+
+
+def test_merged_bins_are_runs_of_even_ones() -> None:
+    table = Binning(_schema(), 4).decode(np.zeros((200, 6), dtype=np.int64), np.random.default_rng(2))
+    table.values[:, 2] = np.arange(200) % 10
+    whole = Binning(_schema(), 10).encode(table, "a")
+    merged = Binning(_schema(), 4, (MergedBins("n", 10, (1, 7)),))
+    assert merged.sizes == (4, 4, 3, 3, 3, 2)
+    codes = merged.encode(table, "a")
+    assert (codes[:, 2] == np.searchsorted([1, 7], whole[:, 2], side="right")).all()
+    assert (
+        np.delete(codes, 2, axis=1) == np.delete(Binning(_schema(), 4).encode(table, "a"), 2, axis=1)
+    ).all()
+    assert (merged.encode(merged.decode(codes, np.random.default_rng(3)), "a") == codes).all()
+
+
+@pytest.mark.parametrize(
+    "merged",
+    [
+        [("n", 10, (0, 2))],  # an empty run
+        [("n", 10, (4, 2))],
+        [("n", 10, (2, 10))],  # beyond the grid
+        [("n", 64, (2, 12))],  # beyond the whole numbers that there are
+        [("n", MOST_BINS + 1, (2,))],
+        [("x", 10, (2,))],  # a block
+        [("c", 3, (1,))],  # a category
+        [("y", 2, (1,))],  # the label
+        [("n", 10, (2,)), ("n", 10, (3,))],
+    ],
+)
+def test_a_curator_can_name_no_other_bins(merged: list[tuple[str, int, tuple[int, ...]]]) -> None:
+    with pytest.raises(ConfigError, match="bins"):
+        Binning(_schema(), 4, tuple(MergedBins(*each) for each in merged))
 
 
 def test_bounds_belong_to_the_first_and_last_bin() -> None:

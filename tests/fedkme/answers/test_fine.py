@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from audit.contracts import OwnersInMemory
 from curator.releases.marginals.budget import measurement_cost
@@ -20,9 +23,10 @@ from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import event_from_json
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.releases.counts import StoredCounts, counts_from_bytes
-from fedkme.releases.fine import FineShares
+from fedkme.releases.fine import FineShares, denoised, run_starts
 from fedkme.releases.settings import release_settings
-from fedkme.tables.schema import Numeric, Schema, schema_from
+from fedkme.sums.values import Marginals
+from fedkme.tables.schema import Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from operate.cuts import with_cuts
 from tests.fedkme.answers.people import people, schema
@@ -71,7 +75,90 @@ def test_rows_are_drawn_by_fine_shares_or_evenly_where_these_are_noise() -> None
     share = np.bincount(sharp, minlength=8) / 3000
     np.testing.assert_allclose(share[:7], (TRUE / COARSE[WITHIN])[:7], atol=0.04)
     vague = FineShares(TRUE, 10.0, WITHIN, COARSE, 1e-12).drawn(codes, np.random.default_rng(0))
-    np.testing.assert_allclose(np.bincount(vague[:3000], minlength=3) / 3000, 1 / 3, atol=0.04)
+    # The halves of three cells are one and two; of noise alone a half is between a third and a half.
+    np.testing.assert_allclose(np.bincount(vague[:3000], minlength=3) / 3000, 1 / 3, atol=0.1)
+
+
+def skewed(rows: int = 20_000) -> tuple[Table, Schema]:
+    """Rows whose first number is near 0 in a wide range, half of it one value, and moves with the second."""
+    rng = np.random.default_rng(5)
+    base = rng.gamma(2.0, 10.0, rows)
+    values = np.column_stack([np.where(rng.random(rows) < 0.5, 0.0, base), 1.0 - np.exp(-base / 20.0)])
+    columns = (Numeric(name="wide", bounds=(0, 1000)), Numeric(name="even", bounds=(0, 1)))
+    return Table(values), Schema(columns=columns)
+
+
+def test_denoised_shares_find_values_in_a_wide_range_and_no_rows_far_away() -> None:
+    rng, truth = np.random.default_rng(3), np.zeros(256)
+    truth[[3, 4, 5, 6]] = 4000, 2000, 1000, 500
+    shares = denoised(truth + rng.normal(0, 60, 256), 7500.0, 60.0)
+    assert shares.sum() == pytest.approx(1.0)
+    assert 0.5 * np.abs(shares - truth / truth.sum()).sum() < 0.06
+    assert shares[16:].sum() == 0.0
+
+
+def test_runs_have_about_equal_mass_and_a_heavy_cell_is_one_of_them() -> None:
+    counts = np.full(256, 10.0)
+    assert len(run_starts(counts, 1e-9, 16)) == 15
+    sizes = np.diff([0, *run_starts(counts, 1e-9, 16), 256])
+    assert sizes.tolist() == [16] * 16
+    counts[100] = 5000.0
+    starts = run_starts(counts, 1e-9, 16)
+    assert {100, 101} <= set(starts)
+    assert run_starts(np.full(1, 9.0), 1.0, 16) == ()
+
+
+def test_a_number_in_a_corner_of_its_range_gets_bins_from_its_own_counts() -> None:
+    table, domain = skewed()
+    method = make_method(release_settings({"kind": "marginals", "iterations": 200}), domain, None, 1)
+    data = asyncio.run(method.ask(OwnersInMemory(table, domain, 3)))
+    stored = counts_from_bytes(data)
+    assert [each.column for each in stored.merged] == ["wide"]  # rows lie in many of the other's even bins
+    assert stored.merged == counts_from_bytes(stored.to_bytes()).merged
+    assert stored.binning.edges(domain.columns[0])[1] < 30  # type: ignore[arg-type]
+    files = method.finish(data, lambda *_: None).files
+    made = np.load(io.BytesIO(files["synthetic.npz"]))["x"]
+    assert np.corrcoef(made.T)[0, 1] == pytest.approx(np.corrcoef(table.values.T)[0, 1], abs=0.1)
+    assert made[:, 0].max() < 250
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_number_whose_rows_are_all_in_one_fine_cell_is_one_bin(labelled: bool) -> None:
+    rng = np.random.default_rng(6)
+    columns = [Numeric(name="bytes", bounds=(0, 10**9)), *(Numeric(name=n, bounds=(0, 1)) for n in "ab")]
+    label = Label(name="y", classes=("no", "yes")) if labelled else None
+    domain = Schema(columns=tuple(columns), label=label)
+    values = np.column_stack([rng.gamma(2.0, 100.0, 4000), rng.random((4000, 2))])
+    table = Table(values, (values[:, 1] > 0.4).astype(np.int64) if labelled else None)
+    method = make_method(release_settings({"kind": "marginals", "iterations": 50}), domain, None, 1)
+    data = asyncio.run(method.ask(OwnersInMemory(table, domain, 3)))
+    assert counts_from_bytes(data).binning.sizes == (1, 16, 16, 2)[: 3 + labelled]
+    made = np.load(io.BytesIO(method.finish(data, lambda *_: None).files["synthetic.npz"]))["x"]
+    assert made[:, 0].max() <= 10**9 / 16
+
+
+def test_a_release_that_is_continued_has_the_bins_of_its_stored_counts() -> None:
+    table, domain = skewed()
+    asked: list[Marginals] = []
+
+    class Owners(OwnersInMemory):
+        async def marginals(
+            self, marginals: Marginals, sigmas: Sequence[float] | None
+        ) -> list[tuple[NDArray[np.float64], float]]:
+            asked.append(marginals)
+            if len(asked) == 1 and before:
+                return before[0]
+            before.append(await super().marginals(marginals, sigmas))
+            return before[-1]
+
+    before: list[list[tuple[NDArray[np.float64], float]]] = []
+    method = make_method(release_settings({"kind": "marginals"}), domain, None, 1)
+    asyncio.run(method.ask(Owners(table, domain, 3)))
+    first, asked[:] = list(asked), []
+    asyncio.run(method.ask(Owners(table, domain, 3)))
+    assert not first[0].merged
+    assert first[1].merged
+    assert [each.merged for each in asked] == [each.merged for each in first]
 
 
 def test_fine_bins_lie_within_coarse_bins() -> None:
