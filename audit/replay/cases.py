@@ -220,9 +220,11 @@ def _summaries(protocol: str) -> list[Case]:
             }
             cases.append(_summary(protocol, "means by h2", **by_h2))
             cases.append(_summary(protocol, "means by h2, and the curator dies", curator_dies=death, **by_h2))
-            falling = {"mechanism": "mwem", "iterations": 1, "schedule": {"epsilon": 20.0}}
-            by_schedule = {**by_h2, "broadcast": falling, "curator_dies": death}
-            cases.append(_summary(protocol, "means by h2 on a schedule, and the curator dies", **by_schedule))
+            if row.base == "clock":
+                falling = {"mechanism": "mwem", "iterations": 1, "schedule": {"epsilon": 20.0}}
+                by_schedule = {**by_h2, "broadcast": falling, "curator_dies": death}
+                note = "means by h2 on a schedule, and the curator dies"
+                cases.append(_summary(protocol, note, **by_schedule))
             cases.append(_summary(protocol, "exact means", broadcast={"mechanism": "exact"}))
     if row.family == "cells":
         cases.append(_summary(protocol, "D_v is asked about often", request={"asks": 20}))
