@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
@@ -18,9 +16,10 @@ SERVICES = ("fedkme.v1.Owners", "fedkme.v1.Summaries")
 WAIT_S = 30
 
 CONFIG = """
-listen = "127.0.0.1:{port}"
+listen = "127.0.0.1:0"
 plaintext = true
-metrics = "127.0.0.1:{metrics}"
+metrics = "127.0.0.1:0"
+log = "json"
 schema_file = "schema.toml"
 directory = "runs"
 journal = "curator.db"
@@ -28,11 +27,18 @@ journal = "curator.db"
 SCHEMA = '[[columns]]\nname = "age"\nkind = "numeric"\nbounds = [0.0, 100.0]\n'
 
 
-def free_port() -> int:
-    """Port that nobody listens at."""
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return int(opened.getsockname()[1])
+def addresses(curator: subprocess.Popen[str]) -> dict[str, str]:
+    """Read the curator's log until it listens; addresses of its metrics and its port by event."""
+    found: dict[str, str] = {}
+    assert curator.stderr is not None
+    for line in curator.stderr:
+        print(line, end="")
+        event = json.loads(line) if line.startswith("{") else {}
+        if "address" in event:
+            found[event["event"]] = event["address"]
+        if "listening" in found:
+            return found
+    raise SystemExit("the curator ended before it listened")
 
 
 def answers(address: str) -> dict[str, bool]:
@@ -71,18 +77,17 @@ def complaints(text: bytes, promtool: str) -> float:
 def main(folder: Path) -> None:
     """Start a curator, ask it, and end it."""
     given = json.loads((folder / "task.json").read_text(encoding="utf-8"))["given"]
-    port, metrics = free_port(), free_port()
     (folder / "schema.toml").write_text(SCHEMA, encoding="utf-8")
-    (folder / "curator.toml").write_text(CONFIG.format(port=port, metrics=metrics), encoding="utf-8")
+    (folder / "curator.toml").write_text(CONFIG, encoding="utf-8")
     command = [sys.executable, "-m", "curator", "serve", str(folder / "curator.toml")]
-    curator = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    curator = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        right = answers(f"127.0.0.1:{port}")
+        found = addresses(curator)
+        right = answers(found["listening"])
         print(right)
         figures: dict[str, float | str] = {"answers to grpc's clients": float(sum(right.values()))}
-        time.sleep(0.1)
         if "promtool" in given:
-            with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=WAIT_S) as page:
+            with urllib.request.urlopen(f"http://{found['metrics']}/metrics", timeout=WAIT_S) as page:
                 figures["complaints about metrics"] = complaints(page.read(), given["promtool"])
         else:
             figures["complaints about metrics"] = "no promtool: install it, or give --given promtool=PATH"
