@@ -6,10 +6,9 @@ import hashlib
 import json
 import math
 import os
-import resource
 import signal
 import subprocess
-import time
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -117,6 +116,18 @@ class ProcessCost:
     late: bool = False
 
 
+_LAUNCHER = """
+import json, os, resource, subprocess, sys
+limit, usage_file, *command = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 1))
+child = subprocess.Popen(command)
+_, status, usage = os.wait4(child.pid, 0)
+with open(usage_file, "w") as file:
+    json.dump([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss], file)
+"""
+"""Process that starts a file and measures it: Linux charges a child with the memory of who forked it."""
+
+
 def run_file(python: Path, file: Path, folder: Path, limit: float) -> ProcessCost:
     """Run a file on a folder, one thread each; what it prints goes to the folder's log.txt.
 
@@ -129,39 +140,35 @@ def run_file(python: Path, file: Path, folder: Path, limit: float) -> ProcessCos
     threads = dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"), "1"
     )
-    begun = time.monotonic()
+    usage = folder / "usage.json"
+    usage.unlink(missing_ok=True)
+    launcher = [sys.executable, "-S", "-c", _LAUNCHER, str(math.ceil(limit)), str(usage)]
+    waited = False
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(
-            [str(python), "-P", str(file), str(folder)],
+            [*launcher, str(python), "-P", str(file), str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             env=os.environ | threads,
             start_new_session=True,
         )
-        usage = None
         try:
-            resource.prlimit(process.pid, resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit) + 1))
-            while usage is None:
-                pid, status, taken = os.wait4(process.pid, os.WNOHANG)
-                if pid:
-                    usage = taken
-                    process.returncode = os.waitstatus_to_exitcode(status)
-                elif time.monotonic() - begun > 4 * limit:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    _, _, usage = os.wait4(process.pid, 0)
-                    process.returncode = -signal.SIGKILL
-                else:
-                    time.sleep(0.02)
-        except BaseException:
+            process.wait(4 * limit)
+        except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
-            raise
+            process.wait()
+            waited = isinstance(error, subprocess.TimeoutExpired)
+            if not waited:
+                raise
     lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    waited = process.returncode == -signal.SIGKILL and time.monotonic() - begun > 4 * limit
-    late = waited or process.returncode == -signal.SIGXCPU
+    status, seconds, kilobytes = process.returncode, 0.0, 0
+    if usage.is_file():
+        status, seconds, kilobytes = json.loads(usage.read_text(encoding="utf-8"))
+    late = waited or status == -signal.SIGXCPU
     failure = ""
     if late:
         failure = f"did not end in {limit:g} CPU s, or four times that on the clock"
-    elif process.returncode:
-        failure = f"exit {process.returncode}: {(lines or ['it said nothing'])[-1][:160]}"
-    return ProcessCost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, failure, late)
+    elif status:
+        failure = f"exit {status}: {(lines or ['it said nothing'])[-1][:160]}"
+    return ProcessCost(seconds, kilobytes / 1024, failure, late)

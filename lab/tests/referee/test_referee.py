@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,17 @@ def test_an_entrant_that_fails_is_a_line_with_its_reason(bench: Bench, text: str
     assert reason in said
     failed = [figure for figure in read_figures(bench.folder / "out") if figure.note]
     assert [(figure.run.entrant, figure.name) for figure in failed] == [("rival", MADE)]
+
+
+def test_memory_and_seconds_are_of_the_entrant_alone(tmp_path: Path) -> None:
+    # wait4 charges a child with the memory of the process that forked it, here of this one.
+    ballast = bytearray(400_000_000)
+    ballast[::4096] = b"x" * len(ballast[::4096])
+    (file := tmp_path / "small.py").write_text("sum(range(3_000_000))", encoding="utf-8")
+    cost = entrants.run_file(Path(sys.executable), file, tmp_path, 30)
+    assert (cost.failure, cost.late) == ("", False)
+    assert 0 < cost.megabytes < 200 < len(ballast) / 1e6
+    assert 0 < cost.seconds < 30
 
 
 def test_another_limit_is_another_try(bench: Bench) -> None:
