@@ -40,6 +40,8 @@ from fedkme.arrays import FloatArray
 
 LEAST_RUN, CLEAR = 1 / 4, 2.0
 """Least size of a run: for its share in runs of equal size, and in deviations of the noise of its cells."""
+WORTH_MORE = 1.5
+"""Least number of even bins that a merged bin must be worth."""
 WIDE_RUN = 24
 """Cells of a run from which an empty half is the likelier case beforehand; the odds grow with the cube."""
 FAR_SIDE = 0.01
@@ -118,6 +120,23 @@ def run_starts(counts: FloatArray, sigma: float, runs: int) -> tuple[int, ...]:
             break
         ends = sorted([*ends, cut])
     return tuple(ends[1:-1])
+
+
+def tells_more(counts: FloatArray, starts: tuple[int, ...], even: float) -> bool:
+    """Check whether merged bins tell clearly more of a number than even bins do.
+
+    Bins of shares p are worth 1 / sum p^2 bins. Of a number that has one value in nearly all rows neither
+    kind tells more, and the even bins of its other values are lost if they are merged.
+
+    Args:
+        counts: (n,) counts or shares of the fine cells, with noise.
+        starts: first cell of every merged bin after the first.
+        even: sum p^2 of the even bins.
+    """
+    shares = np.add.reduceat(np.maximum(counts, 0.0), (0, *starts)) / max(
+        float(np.maximum(counts, 0.0).sum()), 1e-300
+    )
+    return WORTH_MORE * float(shares @ shares) <= even
 
 
 @dataclass(frozen=True, eq=False)
