@@ -214,16 +214,18 @@ def carry_out(request: RunRequest) -> int:
         with alive(shown.note):
             if request.release:
                 settings, parties, plan = load_planned(str(request.scenario), request.assignments, "rows")
-                directory, metrics = simulate_release(settings, None, shown, parties, plan, request.watch)
+                directory, released = simulate_release(settings, None, shown, parties, plan, request.watch)
+                code = int(released["code"])
             else:
                 chosen = load_simulation(str(request.scenario), request.assignments)
                 directory, metrics = simulate(chosen, None, shown, watch=request.watch)
+                code = int(metrics["code"])
     except FedkmeError as error:
         request.watch.fail(str(error))
         shown.note(str(error))
         return error.code
     shown.note(f"report: {directory / 'report.html'}")
-    return int(metrics["code"])
+    return code
 
 
 def _checked(made: Path, *, fix: bool) -> tuple[str, bool]:

@@ -24,7 +24,7 @@ from fedkme.sums.values import SumQuery
 from tests.system.release_market import OWNERS, Held, ReleaseMarket, release_market
 
 TABLES: Mapping[str, Any] = {"kind": "marginals", "epsilon": 5.0, "seed": 3}
-QUESTIONS = 7
+QUESTIONS = 8
 MOMENTS: Mapping[str, Any] = {"kind": "moments", "epsilon": 20.0, "seed": 3}
 ROWS = 150
 

@@ -216,6 +216,7 @@ DRAWS: dict[str, tuple[str, ...] | str] = {
     "Moments by class": (*SUMS, "moments"),
     "Marginals, AIM": ("of sums as they are", "marginals"),
     "Marginals, noisy rounds": (*SUMS, "marginals"),
+    "Rows for a target": (*SUMS, "marginals"),
     "Secure aggregation": ("sums with noise", "a release"),
     "Payouts": ("payouts",),
     "Heads of ledgers": NOTHING,
