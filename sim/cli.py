@@ -96,7 +96,7 @@ def run(
                 typer.echo(loss, err=True)
             if (table := place_of(directory / "consumer", CSV)).is_file():
                 typer.echo(f"rows with names and weights: {table}")
-            typer.echo(f"report: {report}{'' if details else ' (all figures here: --details)'}")
+            typer.echo(f"report: {report}{'' if details or targeted else ' (all figures here: --details)'}")
     raise typer.Exit(metrics["code"])
 
 

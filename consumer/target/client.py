@@ -10,6 +10,8 @@ so that owners pay once for any number of targets.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from consumer.releases.client import OPEN, ReleaseConsumerSettings
 from consumer.releases.client import run as ask_release
 from consumer.results import ALONE, lost_owners, remove_result, write_result
@@ -18,6 +20,7 @@ from consumer.summary.client import run as run_summary
 from consumer.summary.offers import gamma_of
 from consumer.summary.received import load_validation
 from consumer.target.matching import DRAWN, Matched, match_rows
+from fedkme.answers.folder import RELEASE, SYNTHETIC
 from fedkme.config import validate
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.errors import ConfigError
@@ -26,10 +29,8 @@ from fedkme.ops.threads import in_thread, one_thread
 from fedkme.party import PartySettings
 from fedkme.releases.choice import method_for
 from fedkme.releases.settings import ReleaseSettings, release_settings
-from fedkme.tables.files import Examined, load_table
+from fedkme.tables.files import Examined, counted_persons, load_table
 from fedkme.tables.schema import Schema, load_schema
-
-RELEASE, SYNTHETIC = "release.npz", "synthetic.npz"
 
 
 def release_for(request: RequestSettings, schema: Schema) -> ReleaseSettings:
@@ -66,13 +67,22 @@ async def run_target(settings: ConsumerSettings, reporter: StatusReporter) -> No
         line = f"the release in {output} is used again; another 'output' asks for another"
         reporter.say("resumed", run="", line=line)
     matched = await in_thread(lambda: choose_rows(settings, schema, examined))
+    write_matched(matched, output, schema)
+    verdict = matched.judged.verdict
+    reporter.say("judged", run="", round=0, file=f"{output}/{ALONE}evaluation.json")
+    reporter.say("verdict", run="", round=0, grade=verdict.grade, advice=verdict.advice)
+
+
+def write_matched(matched: Matched, output: Path, schema: Schema) -> None:
+    """Write rows for a target in a folder, in place of earlier ones.
+
+    Raises:
+        StoreError: a file cannot be written.
+    """
     for earlier in output.glob(f"{ALONE}*"):
         remove_result(earlier)
     for name, content in matched.files(schema).items():
         write_result(output / name, content)
-    verdict = matched.judged.verdict
-    reporter.say("judged", run="", round=0, file=f"{output}/{ALONE}evaluation.json")
-    reporter.say("verdict", run="", round=0, grade=verdict.grade, advice=verdict.advice)
 
 
 def choose_rows(settings: ConsumerSettings, schema: Schema, examined: Examined) -> Matched:
@@ -83,7 +93,6 @@ def choose_rows(settings: ConsumerSettings, schema: Schema, examined: Examined) 
             f"{output} has a release without rows of equal weight", "Choose another 'output' for another."
         )
     test = None if settings.test is None else load_table(settings.test, schema, settings.name)
-    persons = examined.persons if len(examined.persons) == len(examined.table) else ()
     gamma = gamma_of(request.kernel, schema, examined.table) or domain_gamma(schema.mean_squared_distance)
     with one_thread():
         return match_rows(
@@ -93,7 +102,7 @@ def choose_rows(settings: ConsumerSettings, schema: Schema, examined: Examined) 
             request.p,
             gamma,
             test=test,
-            persons=persons,
+            persons=counted_persons(examined, schema),
             train=settings.downstream,
             doubts=lost_owners(output),
         )

@@ -237,8 +237,10 @@ def _derived_again(
     else:
         stored = from_bytes(release, RELEASE)
         settings, schema, points = stored.settings, stored.schema, stored.public.get("z")
-    changed = {} if rows is None else {"rows": rows} | {key: 0 for key in ("copies",) if key in settings}
-    wanted = settings_from_json(json.dumps({**settings, **changed}))
+    changed = dict(settings)
+    if rows is not None:
+        changed |= {"rows": rows} | ({"copies": 0} if "copies" in settings else {})
+    wanted = settings_from_json(json.dumps(changed))
     seeds = None if points is None else Table(points)  # the public rows that the release used are in its file
     return finished(make_method(wanted, schema, seeds, wanted.seed or 0), release, tell, participation)
 

@@ -107,12 +107,9 @@ def parity_sums(codes: IntArray, groups: Sequence[Groups], products: Sequence[tu
             signs[place] = 1.0 - 2.0 * np.asarray(each.of, dtype=np.float32)[part[:, each.column]]
         factors, path = tuple[int, ...](), [np.ones(len(part), dtype=np.float32)]  # products along a prefix
         for prefix, places in sorted(by_prefix.items()):
-            shared = sum(
-                1
-                for _ in itertools.takewhile(
-                    lambda pair: pair[0] == pair[1], zip(prefix, factors, strict=False)
-                )
-            )
+            shared = 0
+            while shared < min(len(prefix), len(factors)) and prefix[shared] == factors[shared]:
+                shared += 1
             del path[shared + 1 :]
             for factor in prefix[shared:]:
                 path.append(path[-1] * signs[factor])

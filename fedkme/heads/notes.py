@@ -43,7 +43,7 @@ _SIZE_AND_ROOT = r"\n(0|[1-9]\d{0,15})\n([A-Za-z0-9+/]{43}=)\n"
 _REMEDY = "Keep the files as evidence, and ask the party whose head it is."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoteForm:
     """Form of the notes that a reader takes, as expressions.
 
@@ -56,6 +56,16 @@ class NoteForm:
     origin: str
     signer: str
     more: str = ""
+
+    @functools.cached_property
+    def text(self) -> re.Pattern[str]:
+        """Form of the text that is signed."""
+        return re.compile(f"({self.origin}){_SIZE_AND_ROOT}({self.more})")
+
+    @functools.cached_property
+    def line(self) -> re.Pattern[str]:
+        """Form of the line of a signature."""
+        return re.compile(f"— ({self.signer}) ([A-Za-z0-9+/]+={{0,2}})")
 
 
 LEDGERS = NoteForm(_ORIGIN, _ORIGIN)
@@ -163,9 +173,8 @@ def read_note(note: str, form: NoteForm = LEDGERS) -> tuple[Checkpoint, list[tup
         LedgerError: the text is no note of the form.
     """
     text, separator, below = note.partition("\n\n")
-    match = re.fullmatch(f"({form.origin}){_SIZE_AND_ROOT}({form.more})", f"{text}\n")
-    line_of_form = re.compile(f"— ({form.signer}) ([A-Za-z0-9+/]+={{0,2}})")
-    lines = [line_of_form.fullmatch(line) for line in below.splitlines()]
+    match = form.text.fullmatch(f"{text}\n")
+    lines = [form.line.fullmatch(line) for line in below.splitlines()]
     if not separator or match is None or len(lines) > MOST_LINES or (below and not below.endswith("\n")):
         raise _refused("is no checkpoint of a ledger")
     signatures = []

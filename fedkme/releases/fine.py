@@ -122,21 +122,28 @@ def run_starts(counts: FloatArray, sigma: float, runs: int) -> tuple[int, ...]:
     return tuple(ends[1:-1])
 
 
-def tells_more(counts: FloatArray, starts: tuple[int, ...], even: float) -> bool:
-    """Check whether merged bins tell clearly more of a number than even bins do.
+def worth_merging(counts: FloatArray, even: FloatArray, sigma: float, runs: int) -> tuple[int, ...] | None:
+    """Cut fine cells into runs where these tell clearly more of a number than its even bins; else None.
 
-    Bins of shares p are worth 1 / sum p^2 bins. Of a number that has one value in nearly all rows neither
-    kind tells more, and the even bins of its other values are lost if they are merged.
+    Bins of shares p are worth 1 / sum p^2 bins. Even bins stay where they are worth half of the runs, or
+    where runs are not worth clearly more: of a number that has one value in nearly all rows neither kind
+    tells more, and the even bins of its other values would be lost.
 
     Args:
-        counts: (n,) counts or shares of the fine cells, with noise.
-        starts: first cell of every merged bin after the first.
-        even: sum p^2 of the even bins.
+        counts: (n,) counts of the fine cells, with noise.
+        even: counts of the even bins, with noise.
+        sigma: deviation of the noise in each fine cell.
+        runs: most runs.
+
+    Returns:
+        First cell of every run after the first, as `run_starts` gives them.
     """
-    shares = np.add.reduceat(np.maximum(counts, 0.0), (0, *starts)) / max(
-        float(np.maximum(counts, 0.0).sum()), 1e-300
-    )
-    return WORTH_MORE * float(shares @ shares) <= even
+    shares = np.maximum(even, 0.0) / max(float(even.sum()), 1.0)
+    if runs * float(shares @ shares) <= 2.0:
+        return None
+    starts, kept = run_starts(counts, sigma, runs), np.maximum(counts, 0.0)
+    merged = np.add.reduceat(kept, (0, *starts)) / max(float(kept.sum()), 1e-300)
+    return starts if WORTH_MORE * float(merged @ merged) <= float(shares @ shares) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ file holds named columns as people write them, categories and classes by name.
 
 from __future__ import annotations
 
+import itertools
 import re
 import stat
 from collections import Counter
@@ -67,6 +68,14 @@ class Examined:
     faults: Sequence[FaultyCells]
     swallowed: Counter[tuple[str, str]]
     persons: Sequence[str] = ()
+
+
+def counted_persons(examined: Examined, schema: Schema) -> Sequence[str]:
+    """Person of each row of the table of a file without faults; empty where the schema names no persons."""
+    if schema.person is None or len(examined.persons) == len(examined.table):
+        return examined.persons
+    counted = within_bound(examined.persons, schema.person.rows).tolist()
+    return list(itertools.compress(examined.persons, counted))
 
 
 def load_table(source: Source, schema: Schema, party: str, *, of_persons: bool = False) -> Table:

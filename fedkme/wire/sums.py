@@ -81,7 +81,8 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         if message.marginals:
             plain = json_of(message.marginals)
             cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in plain["cliques"])
-            groups, merged = _groups_from_json(plain.get("groups", ())), _merged_from_json(plain)
+            groups = _groups_from_json(plain.get("groups", ()))
+            merged = _merged_from_json(plain.get("merged", ()))
             marginals = Marginals(_PLACES.count(plain["bins"], "a number of bins"), cliques, groups, merged)
             return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
         if message.parities:
@@ -98,14 +99,14 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         raise ProtocolError("a question asks for a feature map that cannot be read") from None
 
 
-def _merged_from_json(plain: Mapping[str, Any]) -> tuple[MergedBins, ...]:
+def _merged_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[MergedBins, ...]:
     return tuple(
         MergedBins(
             str(each["column"]),
             _PLACES.count(each["grid"], "a number of bins"),
             _PLACES.counts(each["starts"], "the starts of merged bins"),
         )
-        for each in plain.get("merged", ())
+        for each in plain
     )
 
 
@@ -125,7 +126,7 @@ def _parities_from_json(plain: Mapping[str, Any]) -> Parities:
     blocks = tuple(
         tuple(_PLACES.counts(product, "a parity's signs") for product in block) for block in plain["blocks"]
     )
-    groups, merged = _groups_from_json(plain["groups"]), _merged_from_json(plain)
+    groups, merged = _groups_from_json(plain["groups"]), _merged_from_json(plain.get("merged", ()))
     return Parities(_PLACES.count(plain["bins"], "a number of bins"), groups, blocks, merged)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from consumer.results import (
-    ALONE,
     EVALUATION,
     RECEIVED_ROWS,
     SUMMARY,
@@ -19,12 +18,12 @@ from consumer.results import (
     lost_owners,
     make_folder,
     place_of,
-    remove_result,
     write_result,
 )
 from consumer.settings import ConsumerSettings
 from consumer.summary.forms import REPEATS
 from consumer.summary.received import load_validation
+from consumer.target.client import write_matched
 from consumer.target.matching import AUDIENCE, DRAWN, match_rows
 from curator.run.release_record import redrawn
 from fedkme.answers.folder import RELEASE, SYNTHETIC, AskedFolder
@@ -39,9 +38,9 @@ from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION
 from fedkme.protocols import TARGET
 from fedkme.releases.counts import protocol_of
 from fedkme.tables.data_file import Source
-from fedkme.tables.files import load_rows, load_table, read_arrays
+from fedkme.tables.files import counted_persons, load_rows, load_table, read_arrays
 from fedkme.tables.schema import Schema, load_schema
-from fedkme.tables.table import Table, table_from_arrays, within_bound
+from fedkme.tables.table import Table, table_from_arrays
 from fedkme.verdict import lines_of
 from sim.engines.run_folder import write_schema
 from sim.evaluation.metrics import effective_sizes, forms_of, present
@@ -81,10 +80,7 @@ def load_target(source: Source, schema: Schema) -> TargetRows:
     except DataError as error:
         remedy = f"{error.remedy} D_v has the columns of the release's schema: schema.toml in its folder."
         raise DataError(error.cause, remedy) from None
-    persons: Sequence[str] = examined.persons
-    if schema.person is not None and len(persons) != len(examined.table):
-        persons = np.asarray(persons)[within_bound(persons, schema.person.rows)].tolist()
-    return TargetRows(examined.table, persons)
+    return TargetRows(examined.table, counted_persons(examined, schema))
 
 
 def match_folder(
@@ -148,10 +144,7 @@ def match_folder(
             doubts=lost_owners(release),
             note=shown.note,
         )
-    for earlier in out.glob(f"{ALONE}*"):
-        remove_result(earlier)
-    for name, content in matched.files(schema).items():
-        write_result(out / name, content)
+    write_matched(matched, out, schema)
     write_schema(out, schema)
     metrics = metrics_of_target(release, out, schema, target.validation)
     write_result(out / alone(METRICS), (json.dumps(metrics, indent=2) + "\n").encode())

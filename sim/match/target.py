@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from consumer.summary.offers import gamma_of
 from consumer.target.client import release_for
 from curator.planning.releases import ReleasePlan
 from curator.sums.settings import SumSettings
-from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import ConfigError
 from fedkme.protocols import AUTO
 from sim.config import LaunchSettings, SimulationSettings
@@ -84,16 +84,14 @@ def simulate_target(
         raise ConfigError(f"the release is {made['status']}: {made['reason']}", "See its folder.")
     write_configuration(directory, settings)
     consumer = directory / "consumer"
-    validation, gamma = scenario.validation, settings.summary.kernel.gamma
-    if gamma == "median-validation":
-        gamma = median_gamma(scenario.schema.encode(validation.values))
+    validation = scenario.validation
     metrics = match_folder(
         directory,
         consumer,
         TargetRows(validation),
         settings.summary.p,
         progress,
-        gamma=gamma if isinstance(gamma, float) else None,
+        gamma=gamma_of(settings.summary.kernel, scenario.schema, validation),
         test=scenario.test if settings.downstream and len(scenario.test) else None,
         train=settings.downstream,
     )

@@ -15,8 +15,8 @@ from grpc.aio._channel import Channel
 import fedkme as fk
 from consumer.results import ALONE
 from consumer.settings import ConsumerSettings
-from consumer.target.client import RELEASE
 from consumer.target.client import run as consume
+from fedkme.answers.folder import RELEASE
 from fedkme.errors import PolicyError, QuorumError
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table

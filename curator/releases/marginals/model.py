@@ -82,7 +82,7 @@ class Model:
                 given = tuple(c for c in node if c in drawn)
                 columns = (*given, column)
                 joint = _marginal(table, node, columns).reshape(-1, self._sizes[column])
-                parent = _index(codes, given, self._sizes)
+                parent = cell_index(codes, given, self._sizes)
                 codes[:, column] = _systematic(joint, parent, generator)
                 drawn.add(column)
         return codes[generator.permutation(rows), : len(self.sizes)]
@@ -271,7 +271,8 @@ def _systematic(joint: FloatArray, parent: IntArray, generator: np.random.Genera
     return drawn
 
 
-def _index(codes: IntArray, columns: Clique, sizes: Sequence[int]) -> IntArray:
+def cell_index(codes: IntArray, columns: Clique, sizes: Sequence[int]) -> IntArray:
+    """Cell of each row in the table over some columns, in C order, (rows,)."""
     index = np.zeros(len(codes), dtype=np.int64)
     for column in columns:
         index = index * sizes[column] + codes[:, column]

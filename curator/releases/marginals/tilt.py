@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from curator.releases.marginals.model import Model
+from curator.releases.marginals.model import Model, cell_index
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique, codes_with, sizes_with
 from fedkme.releases.counts import Measurement
@@ -50,7 +50,7 @@ class TiltedModel:
         sizes = sizes_with(self.model.groups, self.model.sizes)
         logits, cell = _logits(self.model, whole, self._label), np.zeros(rows, dtype=np.int64)
         for clique, table in self._weights.items():
-            cell = _cells(whole, clique, sizes)
+            cell = cell_index(whole, clique, sizes)
             logits += table.reshape(-1, table.shape[-1])[cell]
         shares = _softmax(logits)
         order = np.lexsort((shares[:, 0], cell))
@@ -88,7 +88,7 @@ def tilted(model: Model, label: int, measurements: Sequence[Measurement], rows: 
         parts = (each.values * (each.sigma**-2 / precision) for each in measurements if each.clique == clique)
         table = _label_last(np.sum(list(parts), axis=0).reshape([sizes[c] for c in clique]), clique, label)
         others = tuple(c for c in clique if c != label)
-        cells[others] = _cells(whole, others, sizes)
+        cells[others] = cell_index(whole, others, sizes)
         have = _sums(cells[others], _softmax(logits), len(table)) * (rows / count)
         excess = table - have
         spread = max(0.0, float((excess**2).mean()) - 1.0 / precision)
@@ -115,7 +115,7 @@ def _logits(model: Model, whole: IntArray, label: int) -> FloatArray:
     for clique, table in model.potentials.items():
         if label in clique:
             others = tuple(c for c in clique if c != label)
-            logits += _label_last(table, clique, label)[_cells(whole, others, sizes)]
+            logits += _label_last(table, clique, label)[cell_index(whole, others, sizes)]
     return logits
 
 
@@ -124,13 +124,6 @@ def _label_last(table: FloatArray, clique: Clique, label: int) -> FloatArray:
     axis = clique.index(label)
     turned: FloatArray = np.moveaxis(table, axis, -1).reshape(-1, table.shape[axis])
     return turned
-
-
-def _cells(whole: IntArray, columns: Clique, sizes: Sequence[int]) -> IntArray:
-    index = np.zeros(len(whole), dtype=np.int64)
-    for column in columns:
-        index = index * sizes[column] + whole[:, column]
-    return index
 
 
 def _softmax(logits: FloatArray) -> FloatArray:

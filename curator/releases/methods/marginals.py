@@ -34,7 +34,7 @@ from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.releases.counts import PROTOCOL, Measurement, Screen, StoredCounts, counts_from_bytes
-from fedkme.releases.fine import run_starts, tells_more
+from fedkme.releases.fine import worth_merging
 from fedkme.releases.settings import MarginalsSettings
 from fedkme.sums.values import Marginals, Parities
 from fedkme.tables.schema import Category, Numeric, Schema
@@ -117,10 +117,9 @@ class MarginalsMethod:
         """Choose the bins of all further questions: merged ones for numbers that even bins tell little of.
 
         There are at most so many merged bins that a cell of two numbers has as many rows, on average, as the
-        deviation of the noise that is foreseen for a pair. A number gets merged bins where its even bins are
-        worth less than half of these (1 / sum p^2 bins, for shares p) and its merged ones are worth more. The
-        fine counts are on disk before: a curator that comes back has the same bins. What a curator may name,
-        and why the sensitivity does not depend on it: `fedkme.features.binning`.
+        deviation of the noise that is foreseen for a pair. The fine counts are on disk before: a curator that
+        comes back has the same bins. What a curator may name, and why the sensitivity does not depend on it:
+        `fedkme.features.binning`.
         """
         budget = gaussian_sigma(self.settings.of_row, self.settings.delta) ** -2
         noise = measurement_sigma(FULL_PAIRS * budget / len(self._binning.sizes))
@@ -133,9 +132,9 @@ class MarginalsMethod:
                 continue
             counts = measurement.values[: len(measurement.values) - len(column.atoms)]
             even = np.bincount(self._finer.within(place, self._binning)[: len(counts)], counts)
-            runs, shares = min(most, len(even)), np.maximum(even, 0.0) / max(float(even.sum()), 1.0)
-            worth, starts = float(shares @ shares), run_starts(counts, measurement.sigma, runs)
-            if runs * worth > 2.0 and tells_more(counts, starts, worth):
+            runs = min(most, len(even))
+            starts = worth_merging(counts, even.astype(np.float64), measurement.sigma, runs)
+            if starts is not None:
                 merged.append(MergedBins(column.name, self._finer.bins, starts))
         return replace(self._binning, merged=tuple(merged))
 

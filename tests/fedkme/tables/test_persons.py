@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.errors import DataError, SchemaError
-from fedkme.tables.files import load_table
+from fedkme.tables.files import counted_persons, load_rows, load_table
 from fedkme.tables.schema import Numeric, Person, Schema, load_schema
 from fedkme.tables.table import within_bound
 
@@ -40,6 +40,16 @@ def test_a_private_file_is_bounded_and_its_person_column_left_out(tmp_path: Path
     table = load_table(tmp_path / "rows.csv", AGES, "a", of_persons=True)
     assert table.values.ravel().tolist() == [10, 20, 11, 21, 30]
     assert len(load_table(tmp_path / "rows.csv", AGES, "test")) == 6  # public rows are nobody's
+
+
+def test_the_persons_of_a_bounded_table_are_those_of_its_rows(tmp_path: Path) -> None:
+    # Folds of D_v keep a person together: a consumer with too many rows of one had no persons at all.
+    (tmp_path / "rows.csv").write_text(LINES)
+    examined = load_rows(tmp_path / "rows.csv", AGES, "a", of_persons=True)
+    assert len(examined.persons) == 6
+    assert list(counted_persons(examined, AGES)) == ["p1", "p2", "p1", "p2", "p3"]
+    public = load_rows(tmp_path / "rows.csv", AGES, "test")
+    assert list(counted_persons(public, AGES.model_copy(update={"person": None}))) == []
 
 
 def test_arrays_are_bounded_too(tmp_path: Path) -> None:
