@@ -158,15 +158,19 @@ async def test_a_curator_that_dies_with_every_answer_asks_nobody_again(
     async with release_market(tmp_path, simulation_seed=None) as at:
         come(at)
         with monkeypatch.context() as patch:
-            held, marginals, answers = Held(), OwnerSums.marginals, list[Any]()
+            held, answers = Held(), list[Any]()
 
-            async def answered(sums: OwnerSums, *question: Any) -> Any:
-                answers.append(await marginals(sums, *question))
-                if len(answers) == QUESTIONS:
-                    await held.wait()
-                return answers[-1]
+            def counted(ask: Any) -> Any:
+                async def answered(sums: OwnerSums, *question: Any) -> Any:
+                    answers.append(answer := await ask(sums, *question))
+                    if len(answers) == QUESTIONS:
+                        await held.wait()
+                    return answer
 
-            patch.setattr(OwnerSums, "marginals", answered)
+                return answered
+
+            for name in ("marginals", "parities"):
+                patch.setattr(OwnerSums, name, counted(getattr(OwnerSums, name)))
             asking = at.asks(**TABLES)
             await held.reached()
             await at.crash(at.image())
