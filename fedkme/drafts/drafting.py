@@ -31,6 +31,8 @@ _SEVERAL = 3
 """Names of a category from which others may exist."""
 _OFTEN = 5
 """Least number of rows of each name, or of each number that is one, if there seem to be no others."""
+_GAPS_OF_MANY = 2
+"""Columns with gaps from which any column may have some."""
 _TAIL = 0.1
 """Share of rows below which the largest number, if it is the rarest, suggests that larger numbers exist."""
 _ID = re.compile(r"(^|[_\W])(id|uuid|key|nr|no|number|code|mrn|name|email|phone)$|Id$|ID$", re.IGNORECASE)
@@ -193,9 +195,7 @@ def _draft_of(samples: Sequence[Sample], label: str, gaps: bool) -> Draft:
         for name, column in drafted.items():
             if column.why.endswith(PERSONS):
                 drafted[name] = _column(name, [*parts[name].values()], name == label, persons=True)
-    columns = tuple(_without_clashes([*drafted.values()]))
-    if gaps:
-        columns = tuple(_with_gap(column) if column.name != label else column for column in columns)
+    columns = tuple(_with_gaps(_without_clashes([*drafted.values()]), label, gaps))
     if not any(column.spec for column in columns if column.name != label):
         reasons = [f"'{column.name}' ({column.why})" for column in columns if column.name != label]
         more = f" and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
@@ -238,8 +238,13 @@ def _is_number(column: DraftColumn) -> bool:
     return column.spec.get("kind") in ("numeric", "date")
 
 
-def _with_gap(column: DraftColumn) -> DraftColumn:
-    return replace(column, spec={**column.spec, "nullable": True}) if column.spec else column
+def _with_gaps(columns: Iterable[DraftColumn], label: str, gaps: bool) -> Iterable[DraftColumn]:
+    """Lend gaps to every column if two columns have some: in other files any may (lab/tried)."""
+    listed = list(columns)
+    used = [column for column in listed if column.spec and column.name != label]
+    lent = gaps or sum("nullable" in column.spec for column in used) >= _GAPS_OF_MANY
+    for column in listed:
+        yield replace(column, spec={**column.spec, "nullable": True}) if lent and column in used else column
 
 
 def _column(

@@ -27,10 +27,6 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield "# place what is known without looking at them: a form, a code book, what is possible at all."
         yield "# clip: a number beyond its bounds is moved to the nearest; `fedkme schema check` counts them."
     yield from (f"# {_line(remark)}" for remark in draft.remarks)
-    used = [column.spec for column in draft.columns if column.spec and column.name != draft.label]
-    if 0 < sum("nullable" in spec for spec in used) < len(used):
-        yield "# nullable: where the sample has empty cells. Columns that are empty in others' files need it,"
-        yield "# too: `fedkme schema check` says which, and `fedkme schema draft --gaps` gives it to all."
     if draft.left_out:
         yield ""
         yield "ignore = [ # columns that are not used"
