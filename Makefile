@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-all test-fast matrix chaos chaos-sim audit lab lint format protos reference bench referee site dist clean
+.PHONY: venv demo test test-all test-fast matrix chaos chaos-sim audit audit-replay audit-attack lab lint format protos reference bench referee site dist clean
 
 venv: $(VENV)/.ready
 
@@ -60,9 +60,15 @@ chaos-sim: venv
 # The auditor's shelf: its tests, then attacks and replays in their quick sizes, of which docs/privacy.md speaks.
 audit: venv
 	$(PYTEST) $(MORE_THAN_CORES) audit/tests
+	$(MAKE) --jobs 2 audit-replay audit-attack
+
+# A replay is one process: attacks, then planted faults, use the other core.
+audit-replay: venv
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/fedkme audit replay all --quick
+
+audit-attack: venv
 	rm -rf build/audit  # of an earlier state of the code
 	$(BIN)/fedkme audit attack all --quick --jobs 2 --out build/audit
-	$(BIN)/fedkme audit replay all --quick
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m audit.planted_faults
 
 # The makers' shelf: tests of benchmarks, experiments and forecasts.

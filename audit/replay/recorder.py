@@ -228,12 +228,16 @@ class Recorder:
         if not np.array_equal(draw.exact, exact):
             self.odd.append(f"{_called(draw.site)}: draw {draw.number + 1} hides something else than before")
             return np.asarray(exact + noise)
-        return draw.released
+        return self._passed_on(draw, draw.released)
 
     def _released(self, draw: NoiseRequest, exact: Numbers, noise: Numbers) -> Numbers:
         draw.uses += 1
         draw.exact = exact.copy()
-        draw.released = released = np.asarray(exact + noise)
+        draw.released = np.asarray(exact + noise)
+        return self._passed_on(draw, draw.released)
+
+    def _passed_on(self, draw: NoiseRequest, released: Numbers) -> Numbers:
+        """Sum that goes on from a draw, in each life of its party: if declared, that of the first run."""
         if self.first is None or draw.site not in self.frozen:
             return released
         before = next(
