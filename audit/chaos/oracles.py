@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from audit.chaos.faults import GENTLE, InjectedFault
@@ -191,16 +192,29 @@ def _refused(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
 def _same(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]:
     """Compare results, records and ledgers with those of the quiet run.
 
-    A result that is an error may name another run: a consumer asks again after an unheard refusal.
+    A result that is an error may name another run: a consumer asks again after an unheard refusal. A curator
+    that is told to stop charges the vectors of a question that came, and its next life the others, so the
+    lines of one round of a run have no order.
     """
     for what in ("results", "records", "ledgers"):
         mine, theirs = getattr(outcome, what), getattr(undisturbed, what)
+        if what == "ledgers":
+            mine, theirs = _by_rounds(mine), _by_rounds(theirs)
         for name in sorted({*mine, *theirs}):
             one, other = str(mine.get(name)), str(theirs.get(name))
             if what == "results":
                 one, other = (re.sub(r"\brun-\d+\b", "", text) for text in (one, other))
             if one != other:
                 yield f"same: {what} of {name} differ: {_difference(mine.get(name), theirs.get(name))}"
+
+
+def _by_rounds(ledgers: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Disclosures by party, as text, in the order of the ledger; those of one round in a row are sorted."""
+    rounds = {
+        name: groupby(disclosures_in(lines), lambda about: (about.run, about.round))
+        for name, lines in ledgers.items()
+    }
+    return {name: [text for _, some in of for text in sorted(map(repr, some))] for name, of in rounds.items()}
 
 
 def _named(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:

@@ -203,6 +203,20 @@ def test_what_came_in_an_attempt_that_is_not_on_disk_is_charged_if_it_does_not_c
     assert charged
 
 
+def test_vectors_that_came_before_a_stop_are_charged_before_those_of_the_same_question() -> None:
+    # Found by CI: three vectors of four came, the curator was told to stop and wrote their lines, and the
+    # fourth came in its next life. An oracle took the other order for another ledger.
+    world, comes_late = world_of("cells (a sketch, and counts"), InjectedFault("owner-2", 19, "cut", 43)
+    orders = set()
+    for step in range(60, 73, 2):
+        faults = (InjectedFault("curator", step, "stop", 9), comes_late)
+        outcome = play(FaultSchedule(113660575, world, faults))
+        assert judge(outcome) == []
+        lines = disclosures_in(outcome.ledgers["curator"])
+        orders.add(tuple(line.protected for line in lines if line.nonce.startswith("sums 2")))
+    assert len(orders) == 2
+
+
 def test_d_v_pays_again_for_a_run_that_a_curator_forgot_and_its_owners_refuse() -> None:
     # Found by seed 2003399: the consumer heard the refusal, was stopped, and asked anew: two requests.
     stopped = InjectedFault("consumer-1", 15, "stop")
