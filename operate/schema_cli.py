@@ -12,15 +12,19 @@ import numpy as np
 import typer
 
 from fedkme import durable
+from fedkme.answers.rules import RowRules, functions_in
+from fedkme.config import dump_toml
 from fedkme.drafts.checking import Checked, edit_lines, report_lines
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.dictionary import draft_files
+from fedkme.drafts.drafting import Draft
 from fedkme.drafts.edits import Change, Place, edited, place_of, plain_schema, section_changes
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import remark_lines, text_of
 from fedkme.durable import create
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError, DataError, FedkmeError
 from fedkme.tables.data_file import DataFile, as_file
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema, schema_from
 from fedkme.tables.text import csv_text, dummy_columns
 from fedkme.verbs import AsJson, Verbs, print_json
@@ -49,14 +53,28 @@ def draft(
     drafted = draft_files(samples, label, gaps=gaps)
     for line in remark_lines(drafted) if out else ():
         typer.echo(line, err=True)
-    _put(text_of(drafted), out)
+    _put(text_of(drafted) + "".join(f"{line}\n" for line in _functions(drafted)), out)
+
+
+def _functions(drafted: Draft) -> Iterator[str]:
+    """Lines of a draft that propose derived columns, if the samples can be read through it."""
+    schema = drafted.schema()
+    try:
+        tables = [load_table(file, schema, "the sample") for file in drafted.files if drafted.from_data]
+    except FedkmeError:
+        return
+    for name, derived in functions_in(schema, tables).items() if tables else ():
+        keys = {"function_of": derived.function_of, "values": dict(derived.values)}
+        yield f"\n# '{name}' follows from '{derived.function_of}' in all rows of the sample. If always:"
+        text = dump_toml({"derived": {name: keys}})
+        yield from (f"# {line}" for line in text.splitlines() if line)
 
 
 @app.verb(
     "fedkme schema check schema.toml north.csv south.csv",
     "fedkme schema check schema.toml study/scenario.toml --fix",
     "fedkme schema check schema.toml owner.toml --json",
-    json="an object: files (name, rows, faults with lines, swallowed cells) and edit (schema, files)",
+    json="an object: files (name, rows, faults with lines, swallowed cells), edit (schema, files), rules",
 )
 def check(
     schema_file: Schemas,
@@ -86,15 +104,19 @@ def check(
     Each is marked FROM DATA where the schema, which all parties see, would disclose it; replace it if it is
     private. Lines, columns and counts are printed; cells only with --show-values.
 
-    The verb also counts cells that the schema's `missing` and `clip`, and names outside lists, swallow.
+    The verb also counts cells that the schema's `missing` and `clip`, and names outside lists, swallow, and
+    rows that break the schema's rules: these are no faults.
     """
     checked, named, written = _checked(schema_file, files, fix, confirm, show_values)
+    broken = _broken(checked, named)
     if as_json:
         edit = {"schema": checked.changes, "files": checked.fitted.edit.files, "written": written}
-        print_json({"files": checked.reports, "edit": edit})
+        print_json({"files": checked.reports, "edit": edit, "rules": broken})
     else:
         for report in checked.reports:
             typer.echo("\n".join(report_lines(report)))
+            for text, count in broken.get(report.file, {}).items():
+                typer.echo(f"  note      {count} rows break '{text}': counted as they are; made rows obey")
         typer.echo("".join(f"{line}\n" for line in edit_lines(checked, schema_file.name)), nl=False)
         typer.echo("".join(f"written: {path}\n" for path in written), nl=False, err=True)
     if left := _left(checked, named, fix):
@@ -134,6 +156,23 @@ def _checked(
         keys=[(each.key, each.config.parent if each.config else None) for each in named],
     )
     return checked, named, list(_fix(checked, schema_file, values, named)) if fix else []
+
+
+def _broken(checked: Checked, named: Sequence[_Named]) -> dict[str, dict[str, int]]:
+    """Number of rows that break each rule of the schema, for the files without faults.
+
+    Raises:
+        SchemaError: a rule names what is not there.
+    """
+    schema, counts = checked.fitted.schema, dict[str, dict[str, int]]()
+    if not schema.has_rules:
+        return counts
+    rules = RowRules(schema)
+    for report, each in zip(checked.reports, named, strict=True):
+        if not report.faults:
+            table = load_table(each.subject.file, schema, report.file, of_persons=each.subject.of_persons)
+            counts[report.file] = {text: count for text, count in rules.counts(table).items() if count}
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,9 @@ FAMILIES = ("summary", "cells", "sums")
 LARGE = {
     "curator/releases": 14,
     "fedkme": 16,
-    "fedkme/answers": 15,
+    "fedkme/answers": 16,
     "fedkme/privacy": 13,
+    "fedkme/tables": 13,
     "fedkme/wire": 14,
     "lab/bench": 17,
     "lab/experiments": 18,

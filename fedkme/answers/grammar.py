@@ -140,6 +140,15 @@ def parse(text: str) -> list[ParsedQuestion]:
     return _Parser(text).questions()
 
 
+def parse_condition(text: str) -> Condition:
+    """Parse a condition alone.
+
+    Raises:
+        QuestionError: the text has a mistake; the message names the character.
+    """
+    return _Parser(text).condition_alone()
+
+
 def separate(text: str) -> list[str]:
     """Split a text at `;` into the texts of its questions, whether they can be parsed or not."""
     return [each.strip() for each in _QUESTION.findall(text) if each.strip()] or [text]
@@ -167,6 +176,12 @@ class _Parser:
         if not questions:
             raise QuestionError("there is no question", 'Ask for example "mean(age) by sex".')
         return questions
+
+    def condition_alone(self) -> Condition:
+        condition = self._condition()
+        if self._next.kind != "end":
+            self._refuse("the condition ends, or goes on with 'and' or 'or'")
+        return condition
 
     def _question(self) -> ParsedQuestion:
         start = self._next

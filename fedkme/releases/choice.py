@@ -31,6 +31,8 @@ def method_for(schema: Schema, task: Task = "rows") -> tuple[str, str]:
     columns = f"{own} column{'' if own == 1 else 's'}" + (f", with gaps {schema.width}" if gaps else "")
     if task == "kernel":
         return "balog2", "questions about any function of a row need the embedding of a kernel"
+    if schema.has_rules:
+        return "marginals", f"{columns}, with public rules that rows of other methods do not obey"
     if any(isinstance(column, Numeric) and column.count >= LONG_BLOCK for column in schema.columns):
         return "moments", f"{columns}, of them a long block of like numbers, an image or a signal"
     if schema.width > MOST_COLUMNS and not _suits_marginals(schema):

@@ -20,6 +20,7 @@ from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
 from fedkme.tables.cells import date_of
 from fedkme.tables.columns import GAPS, Category, Label, Name, Numeric
+from fedkme.tables.rules import PublicRules
 from fedkme.tables.table import Table
 
 __all__ = ["Category", "Label", "Numeric", "Person", "Schema", "load_schema", "rows_of_person", "schema_from"]
@@ -73,7 +74,7 @@ class FaultyCells:
     rows: NDArray[np.int64]
 
 
-class Schema(Settings):
+class Schema(PublicRules):
     """Columns and label of a table, agreed in public.
 
     Examples:
@@ -117,6 +118,7 @@ class Schema(Settings):
         twice = [name for name, times in used.items() if times > 1]
         if twice:
             raise ValueError(f"the name '{twice[0]}' is used twice")
+        self.check_names([*self.names, *label])
         return self
 
     @property
@@ -153,9 +155,8 @@ class Schema(Settings):
 
     @cached_property
     def _digest(self) -> str:
-        own = (
-            {"ignore"} if self.person else {"ignore", "person"}
-        )  # old digests of schemas without a person column stay
+        # Old digests of schemas without a person column stay.
+        own = {"ignore"} if self.person else {"ignore", "person"}
         domain = self.model_dump(mode="json", exclude=own)
         for column in domain["columns"]:
             for key in [key for key, silent in _LATER.items() if column.get(key, ...) == silent]:

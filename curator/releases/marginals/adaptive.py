@@ -55,10 +55,12 @@ async def aim(
     report: ReportStage = lambda *_: None,
     ways: int = WAYS,
     start: int = START,
+    zeros: Model | None = None,
 ) -> MarginalRelease:
     """Run AIM on exact pooled counts of N public rows.
 
-    `report` gets released values alone; an error that it raises ends the release.
+    `zeros` is a model with zeros alone, by public rules. `report` gets released values
+    alone; an error that it raises ends the release.
 
     Raises:
         ConfigError: a parameter is out of range, or the domain is too large.
@@ -81,7 +83,7 @@ async def aim(
         measured.extend(Measurement(c, add_noise(exact[c], sigma, noise), sigma) for c in cliques)
 
     measure(columns, sigma)
-    model = fit(sizes, measured, rows, _ITERATIONS)
+    model = fit(sizes, measured, rows, _ITERATIONS, zeros)
     piece = budget.left / (start * len(sizes))  # budget for the choice and measurement of one marginal
     last = len(sizes) < 2
     while not last:
@@ -89,7 +91,7 @@ async def aim(
             piece, last = budget.left * (1.0 - 1e-12), True
         sigma = measurement_sigma((1.0 - _SELECTION_SHARE) * piece)
         limit = _CELLS * (budget.spent + piece) / budget.total
-        pool = _affordable(candidates, {m.clique for m in measured}, sizes, limit)
+        pool = _affordable(candidates, {m.clique for m in measured} | {*model.zeros}, sizes, limit)
         weights = np.asarray([candidates[c] for c in pool])
         errors = np.asarray([_error(model, exact[c], c, rows) for c in pool])
         noisy = math.sqrt(2.0 / math.pi) * sigma * np.asarray([exact[c].size for c in pool])

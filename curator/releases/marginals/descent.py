@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from curator.releases.marginals.model import Model, check_size
+from curator.releases.marginals.model import Model, check_size, without_zeros
 from fedkme.arrays import FloatArray
 from fedkme.features.counts import Clique, Groups, sizes_with
 from fedkme.releases.counts import Measurement
@@ -35,7 +35,7 @@ def fit(
         measurements: at least one; a column without a measurement is uniform.
         rows: N, public.
         iterations: iterations of mirror descent.
-        start: model whose cliques are contained in the new cliques; None: uniform.
+        start: model whose cliques are contained in the new cliques; None: uniform. Its zeros are kept.
         report: called with the finished part of the descent, 0 to 1; an error that it raises ends the fit.
         groups: columns of groups, behind the others.
 
@@ -43,7 +43,8 @@ def fit(
         ConfigError: the junction tree would have more than MODEL_CELLS cells.
     """
     cliques = tuple(dict.fromkeys(measurement.clique for measurement in measurements))
-    check_size(sizes, cliques, groups)
+    zeros = {} if start is None else start.zeros
+    check_size(sizes, (*cliques, *zeros), groups)
     whole = sizes_with(groups, sizes)
     # Measurements of one clique are equivalent to their mean weighted by precision.
     precision = {c: sum(m.sigma**-2 for m in measurements if m.clique == c) for c in cliques}
@@ -54,12 +55,13 @@ def fit(
         )
         for c in cliques
     }
+    target = {c: without_zeros(table, c, zeros) for c, table in target.items()}
     potentials = {c: np.zeros([whole[i] for i in c]) for c in cliques}
     if start is not None:
         potentials.update({c: table.copy() for c, table in start.potentials.items()})
 
     def evaluated(tables: Tables) -> tuple[float, Tables, Tables]:
-        model = Model(sizes, tables, groups)
+        model = Model(sizes, tables, groups, zeros)
         counts = {c: rows * model.held(c) for c in cliques}
         slopes = {c: precision[c] * (counts[c] - target[c]) for c in cliques}
         loss = 0.5 * sum(float((slopes[c] ** 2).sum()) / precision[c] for c in cliques)
@@ -80,4 +82,4 @@ def fit(
             step *= 0.5
         if number % _TELL == 0 or number == iterations:
             report(number / iterations)
-    return Model(sizes, potentials, groups)
+    return Model(sizes, potentials, groups, zeros)

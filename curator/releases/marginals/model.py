@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError
@@ -21,6 +23,10 @@ MODEL_CELLS = 1 << 21
 """Most cells of all tables of a junction tree: 16 MiB, and a few times as much while fitting."""
 _NEVER = -100.0  # logarithm of a chance that is none
 
+Zeros = Mapping[Clique, NDArray[np.bool_]]
+"""Cells that no row has, by columns."""
+_NO_ZEROS: Zeros = MappingProxyType({})
+
 
 class Model:
     """Distribution over rows of codes: the calibrated junction tree of a fitted graphical model.
@@ -28,18 +34,31 @@ class Model:
     Columns of groups are columns of the model, behind the schema's. A table over a column and its groups has
     no chance for a code with another group, so a clique of groups ties the columns as its table says at a
     fraction of the cells that the codes would take.
+
+    Cells that no row has, by the schema's public rules, have no chance either: they are zeros of the model,
+    whatever its potentials are (`fedkme.answers.rules`).
     """
 
     def __init__(
-        self, sizes: Sequence[int], potentials: dict[Clique, FloatArray], groups: Sequence[Groups] = ()
+        self,
+        sizes: Sequence[int],
+        potentials: dict[Clique, FloatArray],
+        groups: Sequence[Groups] = (),
+        zeros: Zeros = _NO_ZEROS,
     ) -> None:
         """Calibrate potentials, a table of logarithms for each clique, over columns of these sizes."""
         self.sizes = tuple(sizes)
         self.groups = tuple(groups)
-        self.cliques = tuple(potentials)
+        self.zeros = zeros
+        self.cliques = (*potentials, *(clique for clique in zeros if clique not in potentials))
         self.potentials = potentials
         self._sizes = sizes_with(groups, sizes)
-        tables = potentials | _links(groups, len(self.sizes))
+        self.logarithms = dict(potentials)
+        """Potentials with the zeros in them."""
+        for clique, impossible in zeros.items():
+            table = potentials.get(clique, np.zeros(impossible.shape))
+            self.logarithms[clique] = np.where(impossible, _NEVER, table)
+        tables = self.logarithms | _links(groups, len(self.sizes))
         self._tree = _tree(self._sizes, tuple(tables))
         self._beliefs = _calibrated(self._tree, self._sizes, tables)
 
@@ -96,6 +115,14 @@ def _links(groups: Sequence[Groups], width: int) -> dict[Clique, FloatArray]:
         table[np.arange(len(each.of)), each.of] = 0.0
         links[each.column, width + place] = table
     return links
+
+
+def without_zeros(table: FloatArray, clique: Clique, zeros: Zeros) -> FloatArray:
+    """Table over a clique with 0 in the cells that no row has by rules about columns of the clique."""
+    for columns, impossible in zeros.items():
+        if set(columns) <= set(clique):
+            table = table * (1.0 - _aligned(impossible.astype(np.float64), columns, clique))
+    return table
 
 
 def model_cells(sizes: Sequence[int], cliques: Iterable[Clique], groups: Sequence[Groups] = ()) -> int:

@@ -148,7 +148,12 @@ ITERATIONS = 1000
 
 
 async def independent(
-    oracle: NoisyOracle, sizes: Sequence[int], rows: int, epsilon: float, delta: float
+    oracle: NoisyOracle,
+    sizes: Sequence[int],
+    rows: int,
+    epsilon: float,
+    delta: float,
+    start: Model | None = None,
 ) -> MarginalRelease:
     """Measure every column with an even share of the budget; rows are drawn column by column.
 
@@ -159,7 +164,7 @@ async def independent(
     sigma = measurement_sigma(budget.total * (1.0 - 1e-12) / len(sizes))
     columns = [(column,) for column in range(len(sizes))]
     measured = await measure(oracle, budget, columns, [sigma] * len(columns), sizes)
-    return finished(sizes, ITERATIONS, None, measured, rows, budget)
+    return finished(sizes, ITERATIONS, start, measured, rows, budget)
 
 
 async def measure(

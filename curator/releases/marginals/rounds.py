@@ -91,6 +91,7 @@ async def rounds(
     report: ReportStage = lambda *_: None,
     cells: int = CELLS,
     screened: Codes | None = None,
+    start: Model | None = None,
 ) -> MarginalRelease:
     """Measure columns and pairs by noisy pooled counts of N public rows, then pairs that the model lacks.
 
@@ -104,6 +105,7 @@ async def rounds(
         report: called with released values alone; an error that it raises ends the release.
         cells: most cells of the model.
         screened: columns to screen for dependences of three and more (`dependences`); None: no screen.
+        start: model with zeros alone, by public rules; None: without any.
 
     Raises:
         ConfigError: a parameter is out of range, or the domain is too large.
@@ -111,18 +113,18 @@ async def rounds(
     """
     check_domain(sizes, min(2, len(sizes)), PAIR_CELLS)
     if len(sizes) < 2:
-        return await independent(oracle, sizes, rows, epsilon, delta)
+        return await independent(oracle, sizes, rows, epsilon, delta, start)
     budget = BudgetFilter(epsilon, delta)
     report("measuring", "all columns and pairs", 0.0)
     fitted, rough, weak = await _first(oracle, budget, sizes, rows, fixed_pairs)
     groups: tuple[Groups, ...] = ()
     grouped, tilts = list[Measurement](), list[Measurement]()
     screen: Screen | None = None
-    model = fit(sizes, fitted, rows, _ITERATIONS)
+    model = fit(sizes, fitted, rows, _ITERATIONS, start)
     for number in range(ROUNDS):
         if screened is not None and number == SCREEN_ROUND:
             screen = await _screen(oracle, budget, screened, model, rows, report)
-        have = [measurement.clique for measurement in (*fitted, *grouped)]
+        have = [*(measurement.clique for measurement in (*fitted, *grouped)), *model.zeros]
         again = list[Again]()
         if screened is not None and screen is not None:
             report("measuring", "what the model lacks", budget.spent / budget.total)
@@ -144,7 +146,7 @@ async def rounds(
         fitted += [answer for answer in kept if answer.clique[-1] < len(sizes)]
         whole = sizes_with(groups, sizes)
         zeros = {each.clique: np.zeros([whole[c] for c in each.clique]) for each in (*fitted, *grouped)}
-        tree = Model(sizes, zeros, groups)
+        tree = Model(sizes, zeros, groups, model.zeros)
         fitted += [measurement for measurement in rough if tree.holds(measurement.clique)]
         rough = [measurement for measurement in rough if not tree.holds(measurement.clique)]
         model = fit(sizes, [*fitted, *grouped], rows, _ITERATIONS, model, groups=groups)

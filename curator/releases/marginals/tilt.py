@@ -111,8 +111,8 @@ def tilted(model: Model, label: int, measurements: Sequence[Measurement], rows: 
 def _logits(model: Model, whole: IntArray, label: int) -> FloatArray:
     """Logarithm of p_model(y | x) for rows of codes, up to a constant of each row, (rows, classes)."""
     sizes = sizes_with(model.groups, model.sizes)
-    logits = np.zeros((len(whole), sizes[label]))
-    for clique, table in model.potentials.items():
+    logits: FloatArray = np.zeros((len(whole), sizes[label]))
+    for clique, table in model.logarithms.items():
         if label in clique:
             others = tuple(c for c in clique if c != label)
             logits += _label_last(table, clique, label)[cell_index(whole, others, sizes)]

@@ -8,35 +8,37 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from curator.releases.files import card_answers, make_synthetic
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
+from curator.releases.marginals.asked import Counts
 from curator.releases.marginals.budget import measurement_sigma
 from curator.releases.marginals.dependences import Codes, missing_from
 from curator.releases.marginals.descent import fit
+from curator.releases.marginals.model import Model
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
-from curator.releases.marginals.tilt import tilted
-from curator.releases.method import Finished, Making, NoisyTable, SumOracle, Tell
+from curator.releases.marginals.tilt import TiltedModel, tilted
+from curator.releases.marginals.zeros import start_with_zeros
+from curator.releases.method import Finished, Making, SumOracle, Tell
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.made_rows import WeightedTable
+from fedkme.answers.rules import SAME_CELLS, Obeying, RowRules
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.binning import Binning, MergedBins, check_domain, finer
-from fedkme.features.counts import L2_STEP, Clique, Groups, marginal_cells, sizes_with
+from fedkme.features.counts import L2_STEP, Clique
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
-from fedkme.releases.counts import PROTOCOL, Measurement, Screen, StoredCounts, counts_from_bytes
+from fedkme.releases.counts import PROTOCOL, Measurement, StoredCounts, counts_from_bytes
 from fedkme.releases.fine import worth_merging
 from fedkme.releases.settings import MarginalsSettings
-from fedkme.sums.values import Marginals, Parities
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.verdict import CANNOT_TELL
@@ -49,8 +51,6 @@ MISSED = 0.05
 FULL_PAIRS = 0.25
 """Share of the budget from which the noise of a pair of columns is foreseen, one pair for each column."""
 _COPY_ITERATIONS = 300  # iterations of a copy's fit, which starts from the release's model
-CELLS_AT_ONCE = 2**20
-"""Most counts of one question: a workload of three columns has more and is asked in parts."""
 NAMES = {
     "aim": "AIM (McKenna 2022), pooled, Gaussian DP filter",
     "rounds": "marginals chosen in rounds by noisy pooled counts alone",
@@ -70,6 +70,7 @@ class MarginalsMethod:
 
         Raises:
             ConfigError: the domain is too large for the mechanism, or the release has no noise.
+            SchemaError: a rule of the schema names what is not there.
         """
         if math.isinf(settings.epsilon):
             raise ConfigError("marginals without noise are no release", "Give a finite epsilon.")
@@ -78,6 +79,7 @@ class MarginalsMethod:
         self._schema = schema
         self._binning = Binning(schema, settings.bins)
         self._finer = finer(self._binning, settings.fine)
+        self._rules = RowRules(schema)
         width = len(self._binning.sizes)
         if settings.mechanism == "aim":
             check_domain(self._binning.sizes, min(settings.ways, width), WORKLOAD_CELLS)
@@ -170,24 +172,40 @@ class MarginalsMethod:
         self, mechanism: str, counts: Counts, oracle: SumOracle, epsilon: float
     ) -> MarginalRelease:
         sizes, rows, delta = counts.binning.sizes, oracle.rows, self.settings.delta
+        zeros, drawn_rules = start_with_zeros(self._rules, counts.binning, self._fixed_pairs())
+        for text in drawn_rules:
+            oracle.tell("measuring", f"not in the model, kept by drawing rows again: {text}", 0.0)
         if mechanism == "aim":
             ways = min(self.settings.ways, len(sizes))
-            return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, oracle.tell, ways)
+            noise, tell = oracle.noise, oracle.tell
+            return await aim(counts, sizes, rows, epsilon, delta, noise, tell, ways, zeros=zeros)
         if mechanism == "rounds":
-            label, names = len(sizes) - 1, self._binning.names
-            fixed_pairs = (
-                [(column, label) for column in range(label)] if self._schema.label is not None else []
-            )
-            # A model without the pair of number and mark would mix gaps' stand-in values with numbers.
-            marks = [c for c in self._schema.columns if isinstance(c, Category) and c.gaps_of is not None]
-            for mark in marks:
-                number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
-                fixed_pairs.append((number, gap))
-            screened = self._codes(counts.binning) if len(sizes) > 2 else None
             return await rounds(
-                counts, sizes, rows, epsilon, delta, fixed_pairs, report=oracle.tell, screened=screened
+                counts,
+                sizes,
+                rows,
+                epsilon,
+                delta,
+                self._fixed_pairs(),
+                oracle.tell,
+                screened=self._codes(counts.binning) if len(sizes) > 2 else None,
+                start=zeros,
             )
-        return await independent(counts, sizes, rows, epsilon, delta)
+        return await independent(counts, sizes, rows, epsilon, delta, zeros)
+
+    def _fixed_pairs(self) -> list[Clique]:
+        """Pairs that the model of rounds always has: each column with the label, each number with its mark.
+
+        A model without the pair of number and mark would mix gaps' stand-in values with numbers.
+        """
+        names = self._binning.names
+        label = 0 if self._schema.label is None else len(names) - 1
+        pairs: list[Clique] = [(column, label) for column in range(label)]
+        for mark in self._schema.columns:
+            if isinstance(mark, Category) and mark.gaps_of is not None:
+                number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
+                pairs.append((number, gap))
+        return pairs
 
     def _codes(self, binning: Binning) -> Codes:
         """Columns of codes, for a screen."""
@@ -234,21 +252,22 @@ class MarginalsMethod:
 
     def _make(self, stored: StoredCounts, making: Making) -> None:
         measured, sizes, rows = (*stored.fitted, *stored.grouped), stored.binning.sizes, stored.rows
-        words = f"{len(measured)} marginals"
+        words, event = f"{len(measured)} marginals", self.planned()[0]
+        start, drawn_rules = start_with_zeros(self._rules, stored.binning, self._fixed_pairs())
         making.tell("fitting", words, 0.0)
-        event = self.planned()[0]
         model = fit(
             sizes,
             measured,
             rows,
             self.settings.iterations,
+            start,
             report=lambda share: making.tell("fitting", words, share),
             groups=stored.groups,
         )
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
-        codes = tilted(model, len(sizes) - 1, stored.tilts, rows).sample(count, generator)
-        table = self._rows(stored, codes, generator)
+        obeying = self._rows(stored, tilted(model, len(sizes) - 1, stored.tilts, rows), count, generator)
+        table = obeying.table
         card = DataCard(
             NAMES[stored.mechanism],
             self._schema,
@@ -261,8 +280,12 @@ class MarginalsMethod:
             settings=stored.settings,
             utility_rows="none; the answers come from the release itself",
             answers=card_answers(lambda: CountEvidence(stored), WeightedTable(table), making),
-            notes=[f"{len(measured)} marginals were measured: {_clique_names(stored)}"],
-            models=making.step("what the rows lack", lambda: _grade_of_models(stored, codes)),
+            notes=[
+                f"{len(measured)} marginals were measured: {_clique_names(stored)}",
+                *(f"kept by drawing rows again, not in the model: {text}" for text in drawn_rules),
+                *([f"rows copied from others, to obey rules: {obeying.copied}"] if obeying.copied else []),
+            ],
+            models=making.step("what the rows lack", lambda: _grade_of_models(stored, table)),
         )
         make_synthetic(table, card, making)
 
@@ -270,15 +293,27 @@ class MarginalsMethod:
             other = _redrawn(stored, generator)
             fitted = (*other.fitted, *other.grouped)
             refitted = fit(sizes, fitted, rows, _COPY_ITERATIONS, model, groups=stored.groups)
-            again = tilted(refitted, len(sizes) - 1, other.tilts, rows).sample(rows, generator)
-            copied = _sampled(self._rows(other, again, generator), generator)
+            again = tilted(refitted, len(sizes) - 1, other.tilts, rows)
+            copied = _sampled(self._rows(other, again, rows, generator).table, generator)
             return csv_bytes(columns_of(copied, self._schema))
 
         for number in range(1, self.settings.copies + 1):
             making.tell("copying", f"{number} of {self.settings.copies}", (number - 1) / self.settings.copies)
             making.file(f"copy-{number}.csv", copy)
 
-    def _rows(self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator) -> Table:
+    def _rows(
+        self, stored: StoredCounts, model: Model | TiltedModel, count: int, generator: np.random.Generator
+    ) -> Obeying:
+        """Draw rows that obey the schema's rules."""
+        codes = model.sample(count, generator)
+
+        def redrawn(places: IntArray, attempt: int) -> Table:
+            own = codes[places] if attempt < SAME_CELLS else model.sample(len(places), generator)
+            return self._decoded(stored, own, generator)
+
+        return self._rules.obeyed(self._decoded(stored, codes, generator), redrawn)
+
+    def _decoded(self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator) -> Table:
         """Decode rows, by fine bins for the numbers that were counted by fine bins."""
         table, evidence = stored.binning.decode(codes, generator), CountEvidence(stored)
         for measurement in stored.fine:
@@ -287,67 +322,6 @@ class MarginalsMethod:
                 fine = fine_counts.drawn(codes[:, place], generator)
                 table.values[:, place] = stored.finer.numbers(place, fine, generator)
         return table
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Oracle of pooled counts for mechanisms, which run in their own thread."""
-
-    oracle: SumOracle
-    binning: Binning
-    loop: asyncio.AbstractEventLoop
-
-    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
-        """Exact pooled counts of every marginal, (cells,) each; one query to the owners."""
-        measurements = await self._measurements(cliques, None)
-        return [np.rint(counts.values).astype(np.int64) for counts in measurements]
-
-    async def noisy(
-        self, cliques: Sequence[Clique], sigmas: Sequence[float], groups: Sequence[Groups] = ()
-    ) -> list[Measurement]:
-        """Pooled counts with independent noise; one query to the owners."""
-        return await self._measurements(cliques, sigmas, groups)
-
-    async def parities(
-        self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
-    ) -> Screen:
-        """Pooled parities with independent noise; one query to the owners."""
-        binning, asked = self.binning, tuple(map(tuple, blocks))
-        question = Parities(binning.bins, tuple(groups), asked, binning.merged)
-        answer = await self._on_loop(self.oracle.parities(question, sigmas))
-        sums, deviations = zip(*answer, strict=True)
-        return Screen(question.groups, question.blocks, tuple(sums), tuple(deviations))
-
-    async def _on_loop(self, asked: Coroutine[Any, Any, list[NoisyTable]]) -> list[NoisyTable]:
-        """Await an answer of the oracle, which lives on another loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self.loop))
-
-    async def _measurements(
-        self, cliques: Sequence[Clique], sigmas: Sequence[float] | None, groups: Sequence[Groups] = ()
-    ) -> list[Measurement]:
-        measurements: list[Measurement] = []
-        sizes, binning = sizes_with(groups, self.binning.sizes), self.binning
-        for start, end in _parts(cliques, lambda clique: marginal_cells(clique, sizes)):
-            question = Marginals(binning.bins, tuple(cliques[start:end]), tuple(groups), binning.merged)
-            part = None if sigmas is None else list(sigmas[start:end])
-            answer = await self._on_loop(self.oracle.marginals(question, part))
-            measurements += [
-                Measurement(clique, table, deviation)
-                for clique, (table, deviation) in zip(question.cliques, answer, strict=True)
-            ]
-        return measurements
-
-
-def _parts(cliques: Sequence[Clique], cells: Callable[[Clique], int]) -> list[tuple[int, int]]:
-    """Split cliques into questions of at most `CELLS_AT_ONCE` counts; return start and end of each."""
-    parts, start, size = [], 0, 0
-    for place, clique in enumerate(cliques):
-        more = cells(clique)
-        if size and size + more > CELLS_AT_ONCE:
-            parts.append((start, place))
-            start, size = place, 0
-        size += more
-    return [*parts, (start, len(cliques))]
 
 
 def _redrawn(stored: StoredCounts, generator: np.random.Generator) -> StoredCounts:
@@ -374,7 +348,7 @@ def _sampled(table: Table, generator: np.random.Generator) -> Table:
     return table.take(generator.integers(0, len(table), len(table)))
 
 
-def _grade_of_models(stored: StoredCounts, codes: IntArray) -> tuple[str, str] | None:
+def _grade_of_models(stored: StoredCounts, made: Table) -> tuple[str, str] | None:
     """Grade models by what a screen shows the rows to lack; None without a screen.
 
     Models are poor where as many rows as MISSED of all are off in a dependence that stands out. Else nobody
@@ -382,7 +356,7 @@ def _grade_of_models(stored: StoredCounts, codes: IntArray) -> tuple[str, str] |
     """
     if stored.screen is None or stored.schema.label is None:
         return None
-    found = missing_from(stored.screen, codes, stored.rows)
+    found = missing_from(stored.screen, stored.binning.encode(made, "made rows"), stored.rows)
     if not found:
         return CANNOT_TELL, "a screen finds nothing that the rows lack, which proves nothing"
     names, most = stored.binning.names, found[0]

@@ -1,0 +1,81 @@
+"""Questions of the mechanisms of marginals to an oracle of sums, in parts of limited size."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from curator.releases.method import NoisyTable, SumOracle
+from fedkme.arrays import IntArray
+from fedkme.features.binning import Binning
+from fedkme.features.counts import Clique, Groups, marginal_cells, sizes_with
+from fedkme.releases.counts import Measurement, Screen
+from fedkme.sums.values import Marginals, Parities
+
+CELLS_AT_ONCE = 2**20
+"""Most counts of one question: a workload of three columns has more and is asked in parts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Oracle of pooled counts for mechanisms, which run in their own thread."""
+
+    oracle: SumOracle
+    binning: Binning
+    loop: asyncio.AbstractEventLoop
+
+    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
+        """Exact pooled counts of every marginal, (cells,) each; one query to the owners."""
+        measurements = await self._measurements(cliques, None)
+        return [np.rint(counts.values).astype(np.int64) for counts in measurements]
+
+    async def noisy(
+        self, cliques: Sequence[Clique], sigmas: Sequence[float], groups: Sequence[Groups] = ()
+    ) -> list[Measurement]:
+        """Pooled counts with independent noise; one query to the owners."""
+        return await self._measurements(cliques, sigmas, groups)
+
+    async def parities(
+        self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
+    ) -> Screen:
+        """Pooled parities with independent noise; one query to the owners."""
+        binning, asked = self.binning, tuple(map(tuple, blocks))
+        question = Parities(binning.bins, tuple(groups), asked, binning.merged)
+        answer = await self._on_loop(self.oracle.parities(question, sigmas))
+        sums, deviations = zip(*answer, strict=True)
+        return Screen(question.groups, question.blocks, tuple(sums), tuple(deviations))
+
+    async def _on_loop(self, asked: Coroutine[Any, Any, list[NoisyTable]]) -> list[NoisyTable]:
+        """Await an answer of the oracle, which lives on another loop."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self.loop))
+
+    async def _measurements(
+        self, cliques: Sequence[Clique], sigmas: Sequence[float] | None, groups: Sequence[Groups] = ()
+    ) -> list[Measurement]:
+        measurements: list[Measurement] = []
+        sizes, binning = sizes_with(groups, self.binning.sizes), self.binning
+        for start, end in _parts(cliques, lambda clique: marginal_cells(clique, sizes)):
+            question = Marginals(binning.bins, tuple(cliques[start:end]), tuple(groups), binning.merged)
+            part = None if sigmas is None else list(sigmas[start:end])
+            answer = await self._on_loop(self.oracle.marginals(question, part))
+            measurements += [
+                Measurement(clique, table, deviation)
+                for clique, (table, deviation) in zip(question.cliques, answer, strict=True)
+            ]
+        return measurements
+
+
+def _parts(cliques: Sequence[Clique], cells: Callable[[Clique], int]) -> list[tuple[int, int]]:
+    """Split cliques into questions of at most `CELLS_AT_ONCE` counts; return start and end of each."""
+    parts, start, size = [], 0, 0
+    for place, clique in enumerate(cliques):
+        more = cells(clique)
+        if size and size + more > CELLS_AT_ONCE:
+            parts.append((start, place))
+            start, size = place, 0
+        size += more
+    return [*parts, (start, len(cliques))]

@@ -1,0 +1,95 @@
+"""Public rules of a schema: what no row can be, as everybody knows without looking at rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from fedkme.config import Settings
+from fedkme.tables.columns import Name
+
+_KEYS = ("never", "order", "derived")
+
+
+class HashedMapping(dict[Any, Any]):
+    """Mapping of immutable settings, which have a hash; nobody changes it."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+
+_HASHED = AfterValidator(HashedMapping)
+
+
+class DerivedColumn(Settings):
+    """Column that follows from others: a public function of one, or the sum of several."""
+
+    function_of: Name | None = None
+    """Column of categories, or label, that says the value."""
+    values: Annotated[Mapping[Name, FiniteFloat | str], _HASHED] = Field(default_factory=HashedMapping)
+    """Value for each category of that column: a number, or a category."""
+    sum_of: tuple[Name, ...] = ()
+    """Numbers that add up to the column."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.function_of is None) == (not self.sum_of) or bool(self.values) != bool(self.function_of):
+            raise ValueError("a derived column has 'function_of' with 'values', or 'sum_of'")
+        return self
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Columns that it follows from."""
+        return self.sum_of if self.function_of is None else (self.function_of,)
+
+
+class PublicRules(Settings):
+    """Rules that made rows obey: no epsilon is spent on them, as they are known without looking at rows."""
+
+    never: tuple[str, ...] = ()
+    """Conditions, in the language of `fedkme ask`, that hold for no row: "age < 15 and married = 'yes'"."""
+    order: tuple[tuple[Name, ...], ...] = ()
+    """Lists of dates or numbers, none of which is larger than the next: ["admitted", "discharged"]."""
+    derived: Annotated[Mapping[Name, DerivedColumn], _HASHED] = Field(default_factory=HashedMapping)
+    """Columns that follow from others, by name."""
+
+    @model_serializer(mode="wrap")
+    def _without_silent_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out keys without rules, so that schemas without rules have the digests that they had."""
+        values: dict[str, Any] = dump(self)
+        derived = values.get("derived") or {}
+        for name, each in derived.items():
+            derived[name] = {key: value for key, value in each.items() if value}
+        return {key: value for key, value in values.items() if value or key not in _KEYS}
+
+    @property
+    def has_rules(self) -> bool:
+        """True if rows have to obey a rule."""
+        return bool(self.never or self.order or self.derived)
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse rules about columns that are not there, or that go round in a circle.
+
+        Raises:
+            ValueError: names the rule.
+        """
+        for name in chain(self.derived, *self.order, *(each.sources for each in self.derived.values())):
+            if name not in names:
+                raise ValueError(f"a rule names '{name}', which is no column")
+        for name, each in self.derived.items():
+            if circle := [source for source in each.sources if source in self.derived]:
+                raise ValueError(
+                    f"'{name}' follows from '{circle[0]}', which is derived, too: name its source"
+                )
+        if short := [each for each in self.order if len(set(each)) != len(each) or len(each) < 2]:
+            raise ValueError(f"'order' needs two columns or more, each once: {list(short[0])}")
