@@ -21,7 +21,8 @@ from fedkme.features.counts import Clique, Groups, sizes_with
 
 MODEL_CELLS = 1 << 21
 """Most cells of all tables of a junction tree: 16 MiB, and a few times as much while fitting."""
-_NEVER = -100.0  # logarithm of a chance that is none
+NEVER = -100.0
+"""Logarithm of a chance that is none."""
 
 Zeros = Mapping[Clique, NDArray[np.bool_]]
 """Cells that no row has, by columns."""
@@ -57,7 +58,7 @@ class Model:
         """Potentials with the zeros in them."""
         for clique, impossible in zeros.items():
             table = potentials.get(clique, np.zeros(impossible.shape))
-            self.logarithms[clique] = np.where(impossible, _NEVER, table)
+            self.logarithms[clique] = np.where(impossible, NEVER, table)
         tables = self.logarithms | _links(groups, len(self.sizes))
         self._tree = _tree(self._sizes, tuple(tables))
         self._beliefs = _calibrated(self._tree, self._sizes, tables)
@@ -111,7 +112,7 @@ def _links(groups: Sequence[Groups], width: int) -> dict[Clique, FloatArray]:
     """Tables of logarithms over each column of groups and the column that it groups."""
     links: dict[Clique, FloatArray] = {}
     for place, each in enumerate(groups):
-        table = np.full((len(each.of), each.size), _NEVER)
+        table = np.full((len(each.of), each.size), NEVER)
         table[np.arange(len(each.of)), each.of] = 0.0
         links[each.column, width + place] = table
     return links

@@ -9,7 +9,8 @@ column, by which the model's own tables of label and column stay as they are. Th
 log p_model(y | x) is the sum of its potentials with the label, up to a constant. Weights are fitted on rows
 of the model by iterative scaling (Darroch and Ratcliff 1972), a table at a time. The target of a table over
 groups is e + (m - e) t / (t + sigma^2), for measured cells m, cells e of the model and t = max(0, mean (m -
-e)^2 - sigma^2): what noise explains is left out. All of this is post-processing of noisy tables.
+e)^2 - sigma^2): what noise explains is left out. All of this is post-processing of noisy tables. Labels that
+no row of x has, by public rules, keep no chance: their logarithm is far below any sum of weights.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from curator.releases.marginals.model import Model, cell_index
+from curator.releases.marginals.model import NEVER, Model, cell_index
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique, codes_with, sizes_with
 from fedkme.releases.counts import Measurement
@@ -27,6 +28,7 @@ from fedkme.releases.counts import Measurement
 _SWEEPS = 10
 _ROWS = (1 << 14, 1 << 17)  # fewest and most rows on which weights are fitted
 _LEAST = 1e-6  # of a row, in a cell that is empty
+_NO_WEIGHT = -1e6  # logarithm that no sum of weights makes a chance of
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -112,8 +114,9 @@ def _logits(model: Model, whole: IntArray, label: int) -> FloatArray:
     """Logarithm of p_model(y | x) for rows of codes, up to a constant of each row, (rows, classes)."""
     sizes = sizes_with(model.groups, model.sizes)
     logits: FloatArray = np.zeros((len(whole), sizes[label]))
-    for clique, table in model.logarithms.items():
+    for clique, logarithms in model.logarithms.items():
         if label in clique:
+            table = np.where(logarithms <= NEVER, _NO_WEIGHT, logarithms)
             others = tuple(c for c in clique if c != label)
             logits += _label_last(table, clique, label)[cell_index(whole, others, sizes)]
     return logits

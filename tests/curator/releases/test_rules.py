@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from audit.in_memory import FreshNoise
+from curator.releases.marginals.descent import fit
+from curator.releases.marginals.tilt import tilted
+from curator.releases.marginals.zeros import start_with_zeros
 from curator.releases.method import Finished
 from curator.releases.methods.marginals import MarginalsMethod
 from curator.releases.methods.moments import Moments
@@ -24,6 +27,7 @@ from fedkme.answers.rules import RowRules
 from fedkme.errors import ConfigError, SchemaError
 from fedkme.features.binning import Binning
 from fedkme.releases.choice import method_for
+from fedkme.releases.counts import Measurement, counts_from_bytes
 from fedkme.releases.settings import MarginalsSettings, MomentsSettings
 from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table import Table
@@ -74,10 +78,13 @@ def conditions(draw: st.DrawFn) -> tuple[str, Breaks]:
     return " and ".join(texts), lambda row: all(test(row) for test in tests)
 
 
-def drawn_rows(schema: Schema, rows: int, seed: int) -> Table:
-    """Draw rows of an owner, who has not heard of the rules."""
+def drawn_rows(schema: Schema, rows: int, seed: int, skewed: bool = False) -> Table:
+    """Draw rows of an owner, who has not heard of the rules; skewed ones are mostly small numbers."""
     random, binning = np.random.default_rng(seed), Binning(schema, 64)
     codes = np.stack([random.integers(0, size, rows) for size in binning.sizes], axis=1)
+    if skewed:
+        few = np.stack([random.geometric(0.2, rows) - 1 for _ in binning.sizes], axis=1)
+        codes = np.minimum(few, np.array(binning.sizes) - 1)
     return binning.decode(codes, random)
 
 
@@ -115,10 +122,17 @@ def all_there(row: Row, *names: str) -> bool:
     mechanism=st.sampled_from(["rounds", "aim", "independent"]),
     bins=st.integers(2, 9),
     ratio=st.sampled_from([1.0, 1.5]),
+    skewed=st.booleans(),
     seed=st.integers(0, 1000),
 )
 def test_no_made_row_breaks_a_rule(
-    never: list[tuple[str, Breaks]], more: set[str], mechanism: str, bins: int, ratio: float, seed: int
+    never: list[tuple[str, Breaks]],
+    more: set[str],
+    mechanism: str,
+    bins: int,
+    ratio: float,
+    skewed: bool,
+    seed: int,
 ) -> None:
     names = ["age", "level", "married"]
     names += ["start", "end"] if "order" in more else []
@@ -141,7 +155,10 @@ def test_no_made_row_breaks_a_rule(
         }
     )
     ratio = 1.0 if mechanism == "aim" else ratio  # AIM chooses by exact counts
-    finished = made(schema, drawn_rows(schema, 40, seed), seed, ratio, mechanism=mechanism, bins=bins, ways=2)
+    rows, epsilon = (4000, 30.0) if skewed else (40, 2.0)  # skewed ones get merged bins
+    table = drawn_rows(schema, rows, seed, skewed)
+    given = {"mechanism": mechanism, "bins": bins, "ways": 2, "epsilon": epsilon, "rows": 300}
+    finished = made(schema, table, seed, ratio, **given)
     if "synthetic.npz" not in finished.files:  # rules that no row can obey
         assert any("obeys the schema's rules" in loss.cause for loss in finished.losses)
         return
@@ -154,6 +171,36 @@ def test_no_made_row_breaks_a_rule(
             assert row["times"] == times[row["married"]]
         if "sum" in more and all_there(row, "pay"):
             assert row["pay"] == pytest.approx(row["wage"] + row["bonus"])
+
+
+def test_rules_hold_in_merged_bins_and_the_card_counts_copies() -> None:
+    keys: dict[str, Any] = {
+        "columns": [
+            *(COLUMNS[name] for name in ("age", "wage", "bonus")),
+            COLUMNS["pay"] | {"bounds": [0, 0.2], "nullable": False},
+            {"kind": "numeric", "name": "unique", "bounds": [0, 1]},
+        ],
+        "never": ["age >= 12 and wage < 0.4"],
+        "derived": {"pay": {"sum_of": ["wage", "bonus"]}},
+    }
+    schema = schema_from(keys)
+    table = drawn_rows(schema, 4000, 1, skewed=True)
+    settings = MarginalsSettings(epsilon=30.0, bins=8, copies=0, seed=1, rows=400)
+    method = MarginalsMethod(settings, schema, None, 1)
+    release = asyncio.run(method.ask(FreshNoise(table, schema, 1)))
+    merged = {each.column for each in counts_from_bytes(release).binning.merged}
+    assert merged >= {"age", "wage"}
+    finished = method.finish(release, lambda *_: None)
+    rows = [tuple(row.values()) for row in rows_of(schema, finished)]
+    assert not any(age >= 12 and wage < 0.4 for age, wage, *_ in rows)
+    (note,) = (each for each in _notes(finished) if each.startswith("rows copied from others"))
+    copied = int(note.rpartition(" ")[2])
+    assert copied > 0
+    assert len(rows) - len(set(rows)) == copied
+
+
+def _notes(finished: Finished) -> list[str]:
+    return list(json.loads(finished.files["synthetic.card.json"])["notes"])
 
 
 SCHOOL = schema_from(
@@ -175,11 +222,12 @@ SCHOOL = schema_from(
 
 
 def test_cells_that_no_row_has_are_zeros_of_the_model() -> None:
-    method = MarginalsMethod(MarginalsSettings(bins=10), SCHOOL, None, 0)
-    assert method._start is not None
-    years = method._start.zeros[0, 1]
+    start, left = start_with_zeros(RowRules(SCHOOL), Binning(SCHOOL, 10), [])
+    assert start is not None
+    assert not left
+    years = start.zeros[0, 1]
     assert [int(np.flatnonzero(~row)[0]) for row in years] == [0, 4, 6, 8]  # bins of 2.1 years
-    ages = method._start.zeros[0, 2]
+    ages = start.zeros[0, 2]
     assert ages[3].tolist() == [True] * 2 + [False] * 8
     assert not ages[:3].any()
 
@@ -200,6 +248,49 @@ def test_zeros_make_a_model_no_worse_on_the_cells_that_there_are() -> None:
 
 def _table(finished: Finished) -> Table:
     return Table(np.load(io.BytesIO(finished.files["synthetic.npz"]))["x"])
+
+
+BITS = schema_from(
+    {
+        "columns": [
+            *({"kind": "category", "name": f"x{i}", "categories": ["0", "1"]} for i in range(4)),
+            {"kind": "category", "name": "colour", "categories": ["red", "green", "blue"]},
+        ],
+        "label": {"name": "xor", "classes": ["no", "yes"]},
+        "never": ["x0 = '1' and colour = 'red'", "x1 = '0' and colour = 'blue' and xor = 'yes'"],
+    }
+)
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "aim"])
+def test_dependences_of_three_columns_stand_beside_zeros(mechanism: str) -> None:
+    random = np.random.default_rng(1)
+    bits, colour = random.integers(0, 2, (6000, 4)), random.integers(0, 3, 6000)
+    colour[(bits[:, 0] == 1) & (colour == 0)] = 1
+    colour[(bits[:, 1] == 0) & (colour == 2)] = 1
+    table = Table(np.column_stack([bits, colour]).astype(float), bits[:, 0] ^ bits[:, 1])
+    own = MarginalsSettings.model_validate({"mechanism": mechanism, "epsilon": 3.0, "copies": 0, "ways": 3})
+    method = MarginalsMethod(own, BITS, None, 0)
+    stored = counts_from_bytes(asyncio.run(method.ask(FreshNoise(table, BITS, 1))))
+    assert any({0, 1, 5} <= {*measurement.clique} for measurement in stored.fitted)
+    start, _ = start_with_zeros(RowRules(BITS), stored.binning, [])
+    model = fit(stored.binning.sizes, stored.fitted, stored.rows, 200, start)
+    codes = model.sample(6000, random)
+    assert (codes[:, 5] == codes[:, 0] ^ codes[:, 1]).mean() > 0.9
+    assert not RowRules(BITS).broken(stored.binning.decode(codes, random)).any()
+
+
+def test_a_tilt_of_the_label_leaves_zeros_alone() -> None:
+    start, _ = start_with_zeros(RowRules(BITS), Binning(BITS), [])
+    columns = [Measurement((c,), np.full(n, 6000.0 / n), 1.0) for c, n in enumerate(Binning(BITS).sizes)]
+    model = fit(Binning(BITS).sizes, columns, 6000, 50, start)
+    wrong = np.zeros((2, 3, 2))
+    wrong[0, 2, 1] = wrong[1, 1, 0] = 3000.0  # as noise, or rows that break rules, would have it
+    law = tilted(model, 5, [Measurement((1, 4, 5), wrong.ravel(), 1.0)], 6000)
+    codes = law.sample(6000, np.random.default_rng(0))
+    assert not RowRules(BITS).broken(Binning(BITS).decode(codes, np.random.default_rng(0))).any()
+    chosen = (codes[:, 1] == 1) & (codes[:, 4] == 1)
+    assert (codes[chosen, 5] == 0).mean() > 0.95
 
 
 def test_rows_that_break_a_rule_are_counted_by_rule() -> None:
