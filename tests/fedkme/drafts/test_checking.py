@@ -296,7 +296,7 @@ def test_consecutive_line_numbers_are_joined() -> None:
 def test_settings_on_the_page_are_settings(tmp_path: Path) -> None:
     # docs/own-data.md shows all of them.
     page = (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8")
-    shown = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])["data"]
+    shown = tomllib.loads(page.partition("```toml\n[data]\n")[2].partition("```")[0])
     assert set(shown) == set(DataFile.model_fields)
     file = validate(DataFile, shown, "owner.toml")
     assert file.column("smoker").map == {"Y": "yes", "N": "no"}
