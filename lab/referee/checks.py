@@ -30,7 +30,7 @@ from lab.referee.entrants import OURS, Entrant, run_file
 from lab.referee.figures import MADE, Figure, RunKey, append_figures
 from sim.data.folder import data_file
 
-HERE = Path(__file__).parent / "checks"
+HERE = Path(__file__).parent / "programs" / "checks"
 CHOSEN, ROWS, UNSEEN = 64, 4_096, 2_000
 """Rows to choose, rows to choose from, and held-back rows of `mnist-64`."""
 _CHOICE = ("MMD^2 alike", "MMD^2 weighted", "MMD^2 unseen", "accuracy of chosen rows")

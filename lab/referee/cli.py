@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,6 +64,7 @@ def referee_command(
     ] = None,
     limit: Annotated[float | None, typer.Option(help="CPU seconds for an entrant; 900, quick 300.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Write lab/referee/won.csv anew.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="Rows lost; others counted by table.")] = False,
     out: Out = OUT,
     as_json: AsJson = False,
 ) -> None:
@@ -97,10 +99,10 @@ def referee_command(
         paths_given(_pairs(given or (), "--given")),
         plan.limit,
     )
-    _judge(plan, checks, out, keep, as_json)
+    _judge(plan, checks, out, keep, as_json, short)
 
 
-def _judge(plan: RefereePlan, checks: ChecksPlan, out: Path, keep: bool, as_json: bool) -> None:
+def _judge(plan: RefereePlan, checks: ChecksPlan, out: Path, keep: bool, as_json: bool, short: bool) -> None:
     """Run a plan and print its table; leave with 1 if a row that was won is lost."""
     from lab.referee.checks import run_checks
     from lab.referee.figures import read_figures
@@ -113,12 +115,16 @@ def _judge(plan: RefereePlan, checks: ChecksPlan, out: Path, keep: bool, as_json
         _say(f"{name} is left out: its environment was not made. Run: fedkme referee prepare {name}")
     run_checks(checks, out, read_figures(out), _say)
     shown = {*plan.tables, *(check.table for check in checks.checks)}
-    _show(referee(plan, out, _say), shown, keep, as_json)
+    _show(referee(plan, out, _say), shown, keep, as_json, short)
 
 
-def _show(figures: Sequence[Figure], tables: Collection[str], keep: bool, as_json: bool) -> None:
+def _show(
+    figures: Sequence[Figure], tables: Collection[str], keep: bool, as_json: bool, short: bool = False
+) -> None:
     from lab.referee.standing import (
+        LOST,
         as_markdown,
+        counted,
         failures,
         lost_again,
         published_figures,
@@ -135,7 +141,9 @@ def _show(figures: Sequence[Figure], tables: Collection[str], keep: bool, as_jso
             {"lost_again": len(lost), "rows": [asdict(x) for x in rows], "failures": failures(figures)}
         )
     else:
-        typer.echo(as_markdown(rows))
+        typer.echo(as_markdown([row for row in rows if row.verdict == LOST] if short else rows))
+        if short:
+            typer.echo(counted(rows))
         for line in failures(figures):
             typer.echo(f"not there: {line}")
     for row in lost:
@@ -155,13 +163,17 @@ def prepare(
     from lab.referee.environments import environments
     from lab.referee.environments import prepare as make
 
-    for name in names or environments():
+    def said(name: str) -> str:
         try:
-            _say(f"{name}: {make(name)}")
+            return f"{name}: {make(name)}"
         except DataError as error:
             if names:
                 raise
-            _say(f"{name} is left out: {error.cause}")  # the others are of use without it
+            return f"{name} is left out: {error.cause}"  # the others are of use without it
+
+    with ThreadPoolExecutor(2) as two:  # pip unpacks on one core
+        for line in two.map(said, names or environments()):
+            _say(line)
 
 
 @app.verb("fedkme referee rows adult --seed 1 --out adult-1")

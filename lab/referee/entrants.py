@@ -19,7 +19,7 @@ import fedkme
 from lab.referee.environments import environments, version_of
 
 OURS, CONTROL = "ours", "independent"
-HERE = Path(__file__).parent / "entrants"
+HERE = Path(__file__).parent / "programs" / "entrants"
 _PRODUCT = ("consumer", "curator", "fedkme", "owner", "sim")
 
 
@@ -29,7 +29,7 @@ class Entrant:
 
     Attributes:
         name: in figures.csv.
-        file: in entrants/, or anywhere.
+        file: in programs/entrants/, or anywhere.
         environment: name of a lock, whose interpreter runs the file; empty: ours.
         options: for the file.
         trusts: kinds of trust that it offers.

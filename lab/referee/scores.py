@@ -19,7 +19,7 @@ from lab.referee.entrants import run_file
 from lab.referee.tables import RefereeSplit, RefereeTable, codes, columns_of_table
 from sim.evaluation import classifiers
 
-HERE = Path(__file__).parent / "scorers"
+HERE = Path(__file__).parent / "programs" / "scorers"
 TRIPLES = 150
 """Triples of columns that three-way errors are over, at most, drawn once."""
 
@@ -40,11 +40,11 @@ class FigureKind:
     slack: float
     relative: float = 0.0
 
-    def behind(self, ours: float, theirs: float) -> bool:
-        """Check whether ours is worse than theirs by more than the slack; NaN, no figure, is worst."""
+    def behind(self, ours: float, theirs: float, margin: float = 0.0) -> bool:
+        """Check whether ours is worse than theirs by more than slack and margin; NaN, no figure, is worst."""
         if np.isnan(ours):
             return not np.isnan(theirs)
-        return self.better * (theirs - ours) > max(self.slack, self.relative * abs(theirs))
+        return self.better * (theirs - ours) > max(self.slack, self.relative * abs(theirs)) + margin
 
 
 _TV = FigureKind("TV", -1, 0.0005, 0.03)

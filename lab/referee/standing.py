@@ -17,8 +17,13 @@ from lab.referee.figures import MADE, Figure, RunKey
 from lab.referee.scores import KINDS, FigureKind
 
 WON = Path(__file__).parent / "won.csv"
-"""Rows that were won when somebody last wrote the file with `--keep`."""
-_WON_HEAD = ("table", "epsilon", "trust", "figure")
+"""Rows that were won when somebody last wrote the file with `--keep`, each with its margin.
+
+The margin is three standard deviations between seeds of ours and the best rival's figure together, as the
+runs of that time had them: a row behind by less than that and the slack is the draw's, not the code's.
+"""
+_WON_HEAD = ("table", "epsilon", "trust", "figure", "margin")
+_DEVIATIONS = 3.0
 LOST, ALONE, WINS = "lost", "alone", "won"
 _ORDER = (LOST, ALONE, WINS)
 
@@ -51,6 +56,7 @@ class RowStanding:
         rival: best rival's name and mean; None without one.
         published: best figure of others.
         control: mean of independent columns; NaN where it was not run.
+        margin: `_DEVIATIONS` between seeds; 0 where neither ours nor the rival has two.
     """
 
     place: Place
@@ -60,6 +66,13 @@ class RowStanding:
     rival: tuple[str, float] | None
     published: PublishedFigure | None
     control: float
+    margin: float = 0.0
+
+    def is_behind(self, margin: float) -> bool:
+        """Check whether ours is behind the rival or the published figure by more than slack and margin."""
+        theirs = [self.rival[1]] if self.rival else []
+        theirs += [self.published.value] if self.published else []
+        return any(self.kind.behind(self.ours, each, margin) for each in theirs)
 
     @property
     def kind(self) -> FigureKind:
@@ -103,6 +116,11 @@ class _Means:
         values = self._values.get(((table, entrant, epsilon, trust), figure))
         return None if values is None else float(np.mean(list(values.values())))
 
+    def variance(self, table: str, entrant: str, epsilon: float, trust: str, figure: str) -> float:
+        """Variance of a figure between seeds; 0 where it has one."""
+        values = list(self._values.get(((table, entrant, epsilon, trust), figure), {}).values())
+        return float(np.var(values, ddof=1)) if len(values) > 1 else 0.0
+
     def seeds(self, table: str, epsilon: float, trust: str, figure: str) -> int:
         """Number of seeds of a figure of ours."""
         return len(self._values.get(((table, OURS, epsilon, trust), figure), {}))
@@ -134,7 +152,7 @@ def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFi
     table, epsilon, trust, name = place
     kind = KINDS[name]
     rivals = {
-        entrant: value
+        (entrant, kept): value
         for of, entrant, at, kept in means.entries
         if (of, at) == (table, epsilon) and not entrant.startswith(OURS) and entrant != CONTROL
         if (value := means.of(table, entrant, epsilon, kept, name)) is not None and not math.isnan(value)
@@ -146,54 +164,66 @@ def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFi
         return None
     verdict = ALONE if not theirs else LOST if any(kind.behind(ours, x) for x in theirs) else WINS
     control = means.of(table, CONTROL, epsilon, "trusted", name)
+    runs = [(OURS, trust), *([best] if best else [])]
+    variance = sum(means.variance(table, entrant, epsilon, kept, name) for entrant, kept in runs)
     return RowStanding(
         place,
         verdict,
         ours,
         means.seeds(table, epsilon, trust, name),
-        None if best is None else (best, rivals[best]),
+        None if best is None else (best[0], rivals[best]),
         others,
         math.nan if control is None else control,
+        _DEVIATIONS * math.sqrt(variance) if math.isfinite(variance) else 0.0,
     )
 
 
-def read_won(path: Path | None = None) -> list[Place]:
-    """Read the rows that were won, by default of `WON`.
+def read_won(path: Path | None = None) -> dict[Place, float]:
+    """Read the rows that were won with their margins, by default of `WON`.
 
     Raises:
         DataError: the file has another form.
     """
     path = WON if path is None else path
     if not path.exists():
-        return []
+        return {}
     with path.open(newline="", encoding="utf-8") as file:
         lines = list(csv.reader(file))
     try:
         if tuple(lines[0]) != _WON_HEAD:
             raise ValueError(lines[0])
-        return [(table, float(epsilon), trust, figure) for table, epsilon, trust, figure in lines[1:]]
+        return {
+            (table, float(epsilon), trust, figure): float(margin)
+            for table, epsilon, trust, figure, margin in lines[1:]
+        }
     except (IndexError, ValueError):
         raise DataError(f"{path} is no list of rows that were won", "Take it from the repository.") from None
 
 
 def write_won(rows: Sequence[RowStanding], path: Path | None = None) -> None:
-    """Write the file anew, by default `WON`: rows won now, and those before that were not measured now."""
+    """Write the file anew, by default `WON`: rows won now, and those before that are not lost by more.
+
+    A margin is measured where a row has two seeds; otherwise it stays as it was.
+    """
     path = WON if path is None else path
-    measured = {row.place for row in rows}
-    won = {place for place in read_won(path) if place not in measured}
-    won |= {row.place for row in rows if row.verdict == WINS}
+    before = read_won(path)
+    lost = {row.place for row in lost_again(rows, before)}
+    won = {place: margin for place, margin in before.items() if place not in lost}
+    for row in rows:
+        if row.verdict == WINS or row.place in won:
+            won[row.place] = row.margin or won.get(row.place, 0.0)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_WON_HEAD)
         writer.writerows(
-            [table, f"{epsilon:g}", trust, figure] for table, epsilon, trust, figure in sorted(won)
+            [table, f"{epsilon:g}", trust, figure, f"{margin:.3g}"]
+            for (table, epsilon, trust, figure), margin in sorted(won.items())
         )
 
 
-def lost_again(rows: Sequence[RowStanding], won: Iterable[Place]) -> list[RowStanding]:
-    """Rows that were won before, and are lost now."""
-    before = set(won)
-    return [row for row in rows if row.verdict == LOST and row.place in before]
+def lost_again(rows: Sequence[RowStanding], won: Mapping[Place, float]) -> list[RowStanding]:
+    """Rows that were won before, and are lost now by more than their margin."""
+    return [row for row in rows if row.verdict == LOST and row.place in won and row.is_behind(won[row.place])]
 
 
 _HEADS = ("", "table", "figure", "test by", "published", "best rival run", "ours", "control")
@@ -203,11 +233,10 @@ def as_markdown(rows: Sequence[RowStanding]) -> str:
     """Table for people, in Markdown, + where larger is better."""
     lines = [_line(_HEADS), _line(["---"] * len(_HEADS))]
     for row in rows:
-        table, epsilon, trust, name = row.place
         cells = (
             f"**{row.verdict}**" if row.verdict == LOST else row.verdict,
-            table if math.isinf(epsilon) else f"{table} {epsilon:g} {trust}",
-            f"{name} {'+' if row.kind.better > 0 else '-'}",
+            _of(row.place[:3]),
+            f"{row.place[3]} {'+' if row.kind.better > 0 else '-'}",
             row.kind.by,
             f"{_shown(row.published.value)} {row.published.who}" if row.published else "",
             f"{_shown(row.rival[1])} {row.rival[0]}" if row.rival else "",
@@ -216,6 +245,21 @@ def as_markdown(rows: Sequence[RowStanding]) -> str:
         )
         lines.append(_line(cells))
     return "\n".join(lines) + "\n"
+
+
+def counted(rows: Sequence[RowStanding]) -> str:
+    """Table of how many rows of each table, epsilon and trust have each verdict, in Markdown."""
+    many: dict[tuple[str, float, str], list[int]] = {}
+    for row in rows:
+        many.setdefault(row.place[:3], [0] * len(_ORDER))[_ORDER.index(row.verdict)] += 1
+    lines = [_line(("table", *_ORDER)), _line(["---"] * (1 + len(_ORDER)))]
+    lines += [_line((_of(place), *map(str, numbers))) for place, numbers in sorted(many.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _of(place: tuple[str, float, str]) -> str:
+    table, epsilon, trust = place
+    return table if math.isinf(epsilon) else f"{table} {epsilon:g} {trust}"
 
 
 def failures(figures: Iterable[Figure]) -> list[str]:

@@ -119,6 +119,51 @@ def test_a_row_that_was_won_and_is_lost_ends_with_1(bench: Bench) -> None:
     assert ("xor-2", 1.0, "trusted", "three-way error") not in standing.read_won()
 
 
+DRIFTS = (
+    GOOD
+    + """
+task = json.loads((folder / "task.json").read_text())
+rows = (folder / "made.csv").read_text().splitlines()
+wrong = WRONG[task["seed"]]
+flipped = [row[:-1] + "10"[int(row[-1])] for row in rows[1 : 1 + wrong]]
+(folder / "made.csv").write_text("\\n".join([rows[0], *flipped, *rows[1 + wrong :]]) + "\\n")
+"""
+)
+"""Entrant with as many wrong labels as WRONG says by seed."""
+
+
+def test_a_margin_between_seeds_is_no_loss_and_more_is(bench: Bench) -> None:
+    def wrong(*many: int) -> str:
+        return f"import json\nWRONG = {many}\n{DRIFTS}"
+
+    level = wrong(30, 60, 90)
+    bench.enter(ours=level, rival=level)
+    assert bench.run("--seeds 0,1,2 --epsilon 1 --keep")[0] == 0
+    place = ("xor-2", 1.0, "trusted", "three-way error")
+    assert (margin := standing.read_won()[place]) > 0
+
+    bench.enter(ours=wrong(60, 90, 120), rival=level)  # what another draw would be
+    code, said = bench.run("--seeds 0,1,2 --epsilon 1")
+    assert "**lost** | xor-2 1 trusted | three-way error" in said
+    assert (code, "was won before" in said) == (0, False)
+    assert standing.read_won()[place] == margin
+
+    bench.enter(ours=wrong(280, 290, 300), rival=level)
+    code, said = bench.run("--seeds 0,1,2 --epsilon 1")
+    assert code == 1
+    assert "was won before, and is lost: label right, forest on xor-2" in said
+
+
+def test_a_short_table_has_rows_lost_and_counts_the_others(bench: Bench) -> None:
+    bench.enter(ours=BAD, rival=GOOD)
+    _, said = bench.run("--seeds 0 --epsilon 1 --short")
+    rows = [line for line in said.splitlines() if line.startswith("|")]
+    assert any("| three-way error -" in row for row in rows)
+    lost, alone, won = (int(cell) for cell in rows[-1].strip("| ").split(" | ")[1:])
+    assert (lost, alone) == (sum("**lost**" in row for row in rows), 0)
+    assert lost + won == 5
+
+
 def test_given_again_nothing_runs_twice(bench: Bench) -> None:
     bench.enter(ours=GOOD, rival=GOOD)
     bench.run()

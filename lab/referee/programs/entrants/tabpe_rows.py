@@ -1,6 +1,7 @@
 """Tab-PE of Microsoft's DPSDA (not on PyPI), with its authors' settings of an XOR, for tables with a label.
 
-    fedkme referee --tables xor-2 --python Tab-PE=PATH --rival Tab-PE=lab/referee/entrants/tabpe_rows.py
+    FILE=lab/referee/programs/entrants/tabpe_rows.py
+    fedkme referee --tables xor-2 --python Tab-PE=PATH --rival Tab-PE=$FILE
 
 PATH is the interpreter of an environment that the user made, which can import `pe`. It takes the shares of
 the labels as public, and makes 1,000 rows, whatever rows are wanted.
