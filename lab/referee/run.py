@@ -21,7 +21,7 @@ from lab.referee.entrants import Entrant, ProcessCost, run_file
 from lab.referee.environments import environments, version_of
 from lab.referee.figures import MADE, Figure, RunKey, append_figures, read_figures
 from lab.referee.scores import SCORES, MadeRows, RefereeScore
-from lab.referee.tables import RefereeSplit, RefereeTable, columns_as_plain, columns_of_table
+from lab.referee.tables import RefereeSplit, RefereeTable, columns_as_plain, columns_of_table, rules_as_plain
 
 Said = Callable[[str], None]
 
@@ -178,6 +178,7 @@ def write_task(
     np.savetxt(folder / "owners.txt", split.owners, fmt="%d")
     task = asdict(key) | {
         "columns": columns_as_plain(table.schema),
+        "public_rules": rules_as_plain(table.schema),
         "delta": table.delta,
         "rows": len(split.train),
         "options": dict(entrant.options) if entrant else {},

@@ -1,4 +1,8 @@
-"""Tables of the referee: public rows, split by seed, with a public schema and rules of what cannot be."""
+"""Tables of the referee: public rows, split by seed, with a public schema and rules of what cannot be.
+
+A schema has the rules and the atoms that the table's public dictionary states; task.json has them, too.
+Scores count impossible records by functions of their own (`RefereeTable.rules`).
+"""
 
 from __future__ import annotations
 
@@ -84,9 +88,17 @@ def columns_as_plain(schema: Schema) -> list[dict[str, Any]]:
         else:
             bounds = [float(bound) for bound in column.bounds]
             plain.append({"name": column.name, "bounds": bounds, "integer": column.integer})
+            if column.atoms:
+                plain[-1]["atoms"] = list(column.atoms)
     if schema.label is not None:
         plain.append({"name": schema.label.name, "categories": list(schema.classes), "label": True})
     return plain
+
+
+def rules_as_plain(schema: Schema) -> dict[str, Any]:
+    """Public rules for entrants, by the keys of a schema; empty without any."""
+    keys = {"never", "order", "derived"} & schema.model_fields_set
+    return schema.model_dump(mode="json", include=keys) if schema.has_rules else {}
 
 
 def _drawn(table: Table, seed: int, train: float, test: float, owners: int) -> RefereeSplit:
@@ -99,7 +111,7 @@ def _drawn(table: Table, seed: int, train: float, test: float, owners: int) -> R
 
 def _adult(train: float, test: float, seed: int) -> RefereeSplit:
     path = data_file("adult_raw.parquet")
-    table = table_from_columns(read_columns(path, "adult"), domain("adult"), "adult")
+    table = table_from_columns(read_columns(path, "adult"), _adult_schema(), "adult")
     return _drawn(table, seed, train, test, 5)
 
 
@@ -116,6 +128,34 @@ def _unlike_years(frame: Frame) -> NDArray[np.bool_]:
 def _spouse(frame: Frame) -> NDArray[np.bool_]:
     married = np.isin(frame["marital-status"], ["Married-civ-spouse", "Married-AF-spouse"])
     return np.isin(frame["relationship"], ["Husband", "Wife"]) & ~married
+
+
+def _adult_schema() -> Schema:
+    """Schema that a reader of the source's code book writes.
+
+    The years of school number the degrees. A gain or loss of 0 is none, and 99,999 stands for more.
+    """
+    atoms = {"capital-gain": (0.0, 99_999.0), "capital-loss": (0.0,)}
+    whole = domain("adult")
+    columns = [
+        column.model_dump() | ({"atoms": atoms[column.name]} if column.name in atoms else {})
+        for column in whole.columns
+    ]
+    married = "marital-status in ('Married-civ-spouse', 'Married-AF-spouse')"
+    years = {name: year for year, name in enumerate(_SCHOOLING, 1)}
+    return Schema.model_validate(
+        {
+            "columns": columns,
+            "label": whole.label,
+            "ignore": whole.ignore,
+            "never": (
+                f"relationship in ('Husband', 'Wife') and not {married}",
+                "workclass = 'Never-worked' and occupation != '?'",
+                "capital-gain > 0 and capital-loss > 0",
+            ),
+            "derived": {"education-num": {"function_of": "education", "values": years}},
+        }
+    )
 
 
 _ADULT_RULES: Mapping[str, Rule] = {
@@ -138,11 +178,28 @@ _AREAS = (
 )
 
 
+_ACS_NEVER = (
+    "AGEP < 15 and MSP != 'N'",
+    "AGEP >= 15 and MSP = 'N'",
+    "AGEP < 15 and PINCP_DECILE != 'N'",
+    "AGEP >= 15 and PINCP_DECILE = 'N'",
+    "AGEP < 3 and EDU != 'N'",
+    "AGEP >= 3 and EDU = 'N'",
+    "AGEP < 5 and EDU in ('4', '5')",
+    f"AGEP < 15 and EDU in ({', '.join(map(repr, _DEGREES))})",
+    "HOUSING_TYPE = '1' and OWN_RENT = '0'",
+    "HOUSING_TYPE != '1' and OWN_RENT != '0'",
+)
+"""Records that NIST's data dictionary rules out: N stands for persons below an age, 0 for no dwelling. And no
+child has finished school."""
+
+
 def _acs_schema() -> Schema:
     whole = {column.name: column for column in domain("acs").columns}
     chosen = [whole[name] for name in _DEMOGRAPHIC]
     deciles = Category(name="PINCP_DECILE", categories=_DECILES)
-    return Schema(columns=(*chosen, deciles, Category(name="PUMA", categories=_AREAS)))
+    columns = (*chosen, deciles, Category(name="PUMA", categories=_AREAS))
+    return Schema(columns=columns, never=_ACS_NEVER)
 
 
 def _acs(seed: int) -> RefereeSplit:
@@ -195,7 +252,7 @@ def xor_table(k: int, rows: int = 20_000) -> RefereeTable:
 def tables() -> dict[str, RefereeTable]:
     """All tables by name."""
     adult: dict[str, Any] = {
-        "schema": domain("adult"),
+        "schema": _adult_schema(),
         "file": "adult_raw.parquet",
         "rules": _ADULT_RULES,
         "ordered": _ADULT_ORDERED,

@@ -21,7 +21,8 @@ owners = {f"o{owner}": train[of == owner] for owner in np.unique(of).tolist()}
 columns = [
     {"kind": "category", "name": each["name"], "categories": each["categories"]}
     if "categories" in each
-    else {"kind": "numeric", "name": each["name"], "bounds": each["bounds"], "integer": each["integer"]}
+    else {"kind": "numeric"}
+    | {key: each[key] for key in ("name", "bounds", "integer", "atoms") if key in each}
     for each in task["columns"]
     if not each.get("label")
 ]
@@ -33,7 +34,7 @@ if task["trust"] == "secure":
 made = fk.release(
     owners,
     method="marginals",
-    schema={"columns": columns, **label},
+    schema={"columns": columns, **label, **task["public_rules"]},
     epsilon=task["epsilon"],
     delta=task["delta"],
     rows=task["rows"],
