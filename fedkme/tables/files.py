@@ -193,10 +193,26 @@ def table_from_columns(
     Raises:
         DataError: a missing or undescribed column, or a cell that does not fit.
     """
+    return rows_from_columns(columns, schema, party, of_persons=of_persons, file=file).table
+
+
+def rows_from_columns(
+    columns: Mapping[str, Cells],
+    schema: Schema,
+    party: str,
+    *,
+    of_persons: bool = False,
+    file: DataFile = PLAIN,
+) -> Examined:
+    """Build a table as `table_from_columns` does, with the person of each row.
+
+    Raises:
+        DataError: see `table_from_columns`.
+    """
     rows = range(1, len(next(iter(columns.values()), ())) + 1)
     examined = examine_parts([Part(columns, rows, [])], schema, file, party, of_persons)
     _refuse(examined.faults, party, examined.unit, examined.lines)
-    return examined.table
+    return examined
 
 
 def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -> Examined:

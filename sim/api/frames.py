@@ -15,7 +15,7 @@ from fedkme.errors import ConfigError
 from fedkme.tables.cells import columns_of
 from fedkme.tables.columns import GAP, GAPS, Category, Numeric
 from fedkme.tables.data_file import DataFile
-from fedkme.tables.files import load_table, table_from_columns
+from fedkme.tables.files import Examined, load_rows, rows_from_columns
 from fedkme.tables.schema import Schema, load_schema, schema_from
 from fedkme.tables.table import Table
 from sim.api.drafts import SchemaDraft
@@ -64,11 +64,21 @@ def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) ->
         ConfigError: settings of a file are wrong.
         DataError: rows do not fit the schema; names party and column, never a value.
     """
+    return examined_of(rows, schema, party, private=private).table
+
+
+def examined_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) -> Examined:
+    """Read a party's rows as `table_of` does, with the person of each row.
+
+    Raises:
+        ConfigError: settings of a file are wrong.
+        DataError: rows do not fit the schema; names party and column, never a value.
+    """
     if isinstance(rows, str | Path):
-        return load_table(Path(rows), schema, party, of_persons=private)
+        return load_rows(Path(rows), schema, party, of_persons=private)
     if _is_file(rows):
-        return load_table(validate(DataFile, rows, party), schema, party, of_persons=private)
-    return table_from_columns(columns_of(rows, party), schema, party, of_persons=private)
+        return load_rows(validate(DataFile, rows, party), schema, party, of_persons=private)
+    return rows_from_columns(columns_of(rows, party), schema, party, of_persons=private)
 
 
 def _is_file(rows: Any) -> bool:

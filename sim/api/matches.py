@@ -9,12 +9,12 @@ from consumer.target.matching import DRAWN, refuse_everybody
 from fedkme.answers.folder import AskedFolder
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from sim.api.frames import Rows, table_of
+from sim.api.frames import Rows, examined_of, table_of
 from sim.api.progress import following
 from sim.api.releases import ReleaseResult
 from sim.api.summaries import SummaryResult
 from sim.engines.run_folder import next_free
-from sim.match.run import TargetRows, load_target, match_folder, rows_of_summary
+from sim.match.run import match_folder, rows_of_summary, target_rows
 
 
 def match(
@@ -65,10 +65,7 @@ def match(
         place = release.folder if isinstance(release, ReleaseResult) else Path(release)
         folder = next_free("match") if out is None else Path(out)
         schema = AskedFolder(place).stored.schema
-        if isinstance(validation, str | Path):
-            target = load_target(Path(validation), schema)
-        else:
-            target = TargetRows(table_of(validation, schema, "D_v"))
+        target = target_rows(lambda: examined_of(validation, schema, "D_v"), schema)
         held = None if test is None else table_of(test, schema, "test", private=False)
         others = None if real_rows is None else _real(real_rows, schema)
         metrics = match_folder(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION
 from fedkme.protocols import TARGET
 from fedkme.releases.counts import protocol_of
 from fedkme.tables.data_file import Source
-from fedkme.tables.files import counted_persons, load_rows, load_table, read_arrays
+from fedkme.tables.files import Examined, counted_persons, load_rows, load_table, read_arrays
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table, table_from_arrays
 from fedkme.verdict import lines_of
@@ -47,7 +47,7 @@ from sim.evaluation.metrics import effective_sizes, forms_of, present
 from sim.evaluation.received import received_release
 from sim.evaluation.releases import compare_columns
 from sim.progress import Follower
-from sim.report.summary_page import TRAINING_HEADER, TRAINING_NOTE, render_received, training_rows
+from sim.report.summary_page import ALONE, TRAINING_HEADER, TRAINING_NOTE, render_received, training_rows
 from sim.report.write import REPORT, modified, read_object
 
 METRICS = "metrics.json"
@@ -69,14 +69,22 @@ class TargetRows:
 
 
 def load_target(source: Source, schema: Schema) -> TargetRows:
+    """Read the file of D_v, with the persons of its rows.
+
+    Raises:
+        DataError: D_v does not follow the release's schema.
+    """
+    return target_rows(lambda: load_rows(source, schema, "D_v", of_persons=schema.person is not None), schema)
+
+
+def target_rows(read: Callable[[], Examined], schema: Schema) -> TargetRows:
     """Read D_v, with the persons of its rows.
 
     Raises:
-        ConfigError: D_v has no rows.
         DataError: D_v does not follow the release's schema.
     """
     try:
-        examined = load_rows(source, schema, "D_v", of_persons=schema.person is not None)
+        examined = read()
     except DataError as error:
         remedy = f"{error.remedy} D_v has the columns of the release's schema: schema.toml in its folder."
         raise DataError(error.cause, remedy) from None
@@ -225,7 +233,6 @@ def metrics_of_target(release: Path, out: Path, schema: Schema, validation: Tabl
         "reason": None,
         "protocol": TARGET,
         "audience": AUDIENCE,
-        "audience_line": f"For the consumer alone. {NO_SHARING}",
         "consumer": CONSUMER,
         "run": "rows for a target",
         "release": {"folder": release.name, **about["release"]},
@@ -284,7 +291,7 @@ def card_of(metrics: Mapping[str, Any]) -> str:
     lines = [
         "# Rows for a target",
         "",
-        f"**For the consumer alone.** {NO_SHARING}",
+        f"{ALONE} Share the release instead.",
         "",
         f"- Rows: {metrics['rows']} of {metrics['drawn']:,} synthetic rows of a release "
         f"({', '.join(f'{key} {value}' for key, value in release.items() if key != 'folder')})",
@@ -300,12 +307,6 @@ def card_of(metrics: Mapping[str, Any]) -> str:
         lines += [f"| {' | '.join(row)} |" for row in training_rows(training)]
         lines += ["", TRAINING_NOTE]
     return "\n".join(lines) + "\n"
-
-
-NO_SHARING = (
-    "Rows, weights and figures here are a function of exact D_v: whoever has them can search for D_v. "
-    "Share the release instead."
-)
 
 
 def write_page(out: Path, metrics: Mapping[str, Any]) -> Path:

@@ -42,6 +42,7 @@ MOST_OWNERS = 40
 MOST_IMAGES = 100
 TOGETHER = "MMD² to D_v of the rows and the public seed set."
 """Caption where nobody says by which family's protocol the rows were chosen."""
+ALONE = "For the consumer alone. All of this follows from exact D_v: whoever has it can search for D_v."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +106,7 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
         html.about(f"{m['status']} · p = {m['p']} rows · γ = {number(m['gamma'])}"),
         html.written(came),
         *map(html.about, plan_lines(m)),
-        *(html.banner(line) for line in filter(None, [m.get("audience_line")])),
+        html.banner(ALONE),
         *(html.banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
     ]
     distances, values = _columns(m)

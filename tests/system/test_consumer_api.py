@@ -73,6 +73,7 @@ async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> N
         assert {"summary", "fresh_rows"} <= set(run.compare().index)
         assert set(run.privacy["protected"]) == {"D_v"}
         assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == run.report
+        assert "For the consumer alone" in run.report
         assert not readable(tmp_path / "out")
         await asyncio.to_thread(report_without_sim, tmp_path / "lab.toml", run.report)
         with pytest.raises(fk.FedkmeError, match="not known whose rows"):

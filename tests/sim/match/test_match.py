@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,11 @@ from fedkme.ops.threads import one_thread
 from fedkme.releases.settings import release_settings
 from fedkme.tables.files import save_table
 from fedkme.tables.npz import npz_bytes
-from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Person, Schema
 from fedkme.tables.table import Table
 from operate.cli import main
+from sim.api.frames import examined_of, frame_of
+from sim.match.run import load_target, target_rows
 
 SCHEMA = Schema(
     columns=(
@@ -185,6 +187,18 @@ def test_only_labels_of_the_target_help_where_classes_flip() -> None:
             assert TARGET in advice.best or "target" in advice.best
             score = {each.name: each.accuracy for each in advice.scores}
             assert score["the release"] < 0.3 < 0.7 < score[TARGET]
+
+
+def test_rows_of_a_data_frame_have_the_persons_of_the_same_file(tmp_path: Path) -> None:
+    schema = Schema(columns=SCHEMA.columns, label=SCHEMA.label, person=Person(column="patient", rows=2))
+    frame = frame_of(people(24, 1), SCHEMA).assign(patient=[f"p{row // 3}" for row in range(24)])
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    of_file = load_target(tmp_path / "mine.csv", schema)
+    assert len(of_file.persons) == len(of_file.validation) == 16  # two of three rows count
+    for given in (frame, {"path": tmp_path / "mine.csv"}):
+        of_frame = target_rows(partial(examined_of, given, schema, "D_v"), schema)
+        assert list(of_frame.persons) == list(of_file.persons)
+        assert np.array_equal(of_frame.validation.values, of_file.validation.values)
 
 
 def test_a_person_is_in_one_fold() -> None:
