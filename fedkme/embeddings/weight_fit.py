@@ -75,19 +75,20 @@ def _fit_ball(
 
 def project(weights: FloatArray, constraint: Constraint, bound: float = 1.0) -> FloatArray:
     """The nearest feasible weights in the Euclidean norm (Duchi and others 2008), (M,)."""
-    return _project_to_simplex(weights, 1.0) if constraint == "simplex" else _project_to_ball(weights, bound)
+    return project_to_simplex(weights, 1.0) if constraint == "simplex" else _project_to_ball(weights, bound)
 
 
 def _project_to_ball(weights: FloatArray, bound: float) -> FloatArray:
     if np.abs(weights).sum() <= bound:
         return weights
-    inside: FloatArray = np.sign(weights) * _project_to_simplex(np.abs(weights), bound)
+    inside: FloatArray = np.sign(weights) * project_to_simplex(np.abs(weights), bound)
     # Rounding must not leave the ball: the bound is a promise.
     total = float(np.abs(inside).sum())
     return inside * (bound / total * (1.0 - 1e-15)) if total > bound else inside
 
 
-def _project_to_simplex(weights: FloatArray, total: float) -> FloatArray:
+def project_to_simplex(weights: FloatArray, total: float) -> FloatArray:
+    """Nearest weights that are >= 0 and add up to the total."""
     descending: FloatArray = np.sort(weights)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(weights) + 1)
     last = int(np.flatnonzero(descending > excess)[-1])

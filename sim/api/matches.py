@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from consumer.target.matching import DRAWN, refuse_everybody
+from consumer.target.matching import refuse_everybody
 from fedkme.answers.folder import AskedFolder
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -23,7 +23,7 @@ def match(
     rows: int = 100,
     *,
     gamma: float | None = None,
-    draw: int = DRAWN,
+    draw: int | None = None,
     real_rows: SummaryResult | Rows | None = None,
     test: Rows | None = None,
     train: bool = True,
@@ -49,7 +49,7 @@ def match(
         validation: D_v, in the columns of the release's schema.
         rows: p, rows to choose.
         gamma: of the kernel; None: by the schema's domain.
-        draw: synthetic rows to draw from the release and choose from.
+        draw: synthetic rows to draw from the release; None: 50,000, and 425,000 where D_v is rare among them.
         real_rows: a summary of real rows, or rows, to compare as rows to train on.
         test: held-back rows that judge the result.
         train: whether to find what to train on, where D_v has labels.

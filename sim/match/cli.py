@@ -32,7 +32,10 @@ def match(
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the rows, for the consumer alone.")],
     rows: Annotated[int, typer.Option(min=1, help="Rows to choose.")] = 100,
-    draw: Annotated[int, typer.Option(min=1, help="Synthetic rows to draw and choose from.")] = 50_000,
+    draw: Annotated[
+        int | None,
+        typer.Option(min=1, help="Synthetic rows to draw; default: 50,000, and 425,000 for a rare target."),
+    ] = None,
     gamma: Annotated[
         float | None, typer.Option(help="Of the kernel; default: by the schema's domain.")
     ] = None,

@@ -24,7 +24,7 @@ from consumer.settings import ConsumerSettings
 from consumer.summary.forms import REPEATS
 from consumer.summary.received import load_validation
 from consumer.target.client import write_matched
-from consumer.target.matching import AUDIENCE, DRAWN, match_rows
+from consumer.target.matching import AUDIENCE, drawn_for, match_rows
 from curator.run.release_record import redrawn
 from fedkme.answers.folder import RELEASE, SYNTHETIC, AskedFolder
 from fedkme.config import load_toml
@@ -99,7 +99,7 @@ def match_folder(
     shown: Follower,
     *,
     gamma: float | None = None,
-    draw: int = DRAWN,
+    draw: int | None = None,
     test: Table | None = None,
     real: Table | None = None,
     train: bool = True,
@@ -113,7 +113,7 @@ def match_folder(
         p: number of rows.
         shown: follows the work.
         gamma: of the kernel; None: by the schema's domain, as in a summary.
-        draw: number of rows to draw from the release.
+        draw: number of rows to draw from the release; None: `drawn_for` decides.
         test: held-back rows that judge the result, or None.
         real: real rows of a summary that the consumer holds as well, or None.
         train: True to find what to train on.
@@ -136,9 +136,13 @@ def match_folder(
         )
     schema = AskedFolder(release).stored.schema
     make_folder(out)
-    drawn = drawn_rows(release, schema, draw, shown)
     width = domain_gamma(schema.mean_squared_distance) if gamma is None else gamma
     with one_thread():  # more threads spin where cores are shared
+        drawn = (
+            drawn_for(lambda rows: drawn_rows(release, schema, rows, shown), schema, target.validation, width)
+            if draw is None
+            else drawn_rows(release, schema, draw, shown)
+        )
         matched = match_rows(
             schema,
             drawn,

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fedkme.embeddings.kernels import rbf
-from fedkme.embeddings.selection import Selected, choose, exchange, pursue, select_rows, shorten
+from fedkme.embeddings.mmd import ReferenceRows
+from fedkme.embeddings.selection import Selected, choose, exchange, pursue, select_rows, shorten, shortlist
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import NotEnoughRowsError
 from sim.evaluation.baselines import exact_kernel_greedy
@@ -144,3 +145,19 @@ def test_a_sample_larger_than_the_table_changes_nothing() -> None:
     assert selection.tolist() == wanted.tolist()
     with pytest.raises(NotEnoughRowsError, match="4 rows was asked for and there are 3"):
         select_rows(data, 4, GAMMA, sample=3)
+
+
+def test_a_shortlist_of_very_many_rows_holds_the_few_that_are_like_the_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fedkme.embeddings.selection.MOST_LISTED", 400)
+    random = np.random.default_rng(5)
+    target = random.normal(size=(60, 3)) * 0.4 + 4.0
+    pool = rows(20_000)
+    pool[400:][random.random(len(pool) - 400) < 0.01] = 4.0  # none of the first rows is like the target
+    pool[400:] += random.normal(size=(len(pool) - 400, 3)) * 0.4
+    chosen = shortlist(pool, target, 30, GAMMA)
+    assert len(set(chosen.tolist())) == 30
+    first = shortlist(pool[:400], target, 30, GAMMA)
+    near, far = (ReferenceRows(target, GAMMA).mmd2(pool[places]) for places in (chosen, first))
+    assert near < 0.1 * far

@@ -25,7 +25,7 @@ from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.errors import ConfigError, DataError
 from fedkme.ops.threads import one_thread
 from fedkme.releases.settings import release_settings
-from fedkme.tables.files import save_table
+from fedkme.tables.files import load_table, save_table
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Category, Label, Numeric, Person, Schema
 from fedkme.tables.table import Table
@@ -187,6 +187,23 @@ def test_only_labels_of_the_target_help_where_classes_flip() -> None:
             assert TARGET in advice.best or "target" in advice.best
             score = {each.name: each.accuracy for each in advice.scores}
             assert score["the release"] < 0.3 < 0.7 < score[TARGET]
+
+
+def test_of_a_release_in_which_d_v_is_rare_more_rows_are_drawn(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.target.matching.DRAWN", 1_000)
+    monkeypatch.setattr("consumer.target.matching.RARE_DRAWN", 8_000)
+    pool = people(20_000, 3)
+    old = pool.take(np.flatnonzero(pool.values[:, 0] > 84)[:40])  # one in four hundred
+    for number, (target, drawn) in enumerate(((old, 8_000), (people(40, 4), 1_000))):
+        save_table(tmp_path / "mine.npz", target)
+        out = tmp_path / str(number)
+        made = fk.match(release, tmp_path / "mine.npz", 10, train=False, out=out, progress=False)
+        assert made.metrics["drawn"] == drawn
+    few = load_table(release / "synthetic.npz", SCHEMA, "the release").take(np.arange(1_000))
+    advice = match_rows(SCHEMA, few, old, 10, GAMMA, train=False).judged.verdict.advice
+    assert "fedkme match --draw 8000 looks at more" in advice  # a consumer that was sent the rows alone
 
 
 def test_rows_of_a_data_frame_have_the_persons_of_the_same_file(tmp_path: Path) -> None:
