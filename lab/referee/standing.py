@@ -233,10 +233,11 @@ def as_markdown(rows: Sequence[RowStanding]) -> str:
     """Table for people, in Markdown, + where larger is better."""
     lines = [_line(_HEADS), _line(["---"] * len(_HEADS))]
     for row in rows:
+        table, epsilon, trust, name = row.place
         cells = (
             f"**{row.verdict}**" if row.verdict == LOST else row.verdict,
-            _of(row.place[:3]),
-            f"{row.place[3]} {'+' if row.kind.better > 0 else '-'}",
+            table if math.isinf(epsilon) else f"{table} {epsilon:g} {trust}",
+            f"{name} {'+' if row.kind.better > 0 else '-'}",
             row.kind.by,
             f"{_shown(row.published.value)} {row.published.who}" if row.published else "",
             f"{_shown(row.rival[1])} {row.rival[0]}" if row.rival else "",
@@ -248,18 +249,13 @@ def as_markdown(rows: Sequence[RowStanding]) -> str:
 
 
 def counted(rows: Sequence[RowStanding]) -> str:
-    """Table of how many rows of each table, epsilon and trust have each verdict, in Markdown."""
-    many: dict[tuple[str, float, str], list[int]] = {}
+    """Table of how many rows of each table have each verdict, in Markdown."""
+    many: dict[str, list[int]] = {}
     for row in rows:
-        many.setdefault(row.place[:3], [0] * len(_ORDER))[_ORDER.index(row.verdict)] += 1
+        many.setdefault(row.place[0], [0] * len(_ORDER))[_ORDER.index(row.verdict)] += 1
     lines = [_line(("table", *_ORDER)), _line(["---"] * (1 + len(_ORDER)))]
-    lines += [_line((_of(place), *map(str, numbers))) for place, numbers in sorted(many.items())]
+    lines += [_line((table, *map(str, numbers))) for table, numbers in sorted(many.items())]
     return "\n".join(lines) + "\n"
-
-
-def _of(place: tuple[str, float, str]) -> str:
-    table, epsilon, trust = place
-    return table if math.isinf(epsilon) else f"{table} {epsilon:g} {trust}"
 
 
 def failures(figures: Iterable[Figure]) -> list[str]:
