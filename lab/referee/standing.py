@@ -203,15 +203,16 @@ def read_won(path: Path | None = None) -> dict[Place, float]:
 def write_won(rows: Sequence[RowStanding], path: Path | None = None) -> None:
     """Write the file anew, by default `WON`: rows won now, and those before that are not lost by more.
 
-    A margin is measured where a row has two seeds; otherwise it stays as it was.
+    What draws noise enters with two seeds, which measure its margin; with one, an older margin stays.
     """
     path = WON if path is None else path
     before = read_won(path)
     lost = {row.place for row in lost_again(rows, before)}
     won = {place: margin for place, margin in before.items() if place not in lost}
     for row in rows:
-        if row.verdict == WINS or row.place in won:
-            won[row.place] = row.margin or won.get(row.place, 0.0)
+        is_measured = row.seeds > 1 or math.isinf(row.place[1])
+        if row.place in won or (row.verdict == WINS and is_measured):
+            won[row.place] = row.margin if is_measured else won[row.place]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_WON_HEAD)
