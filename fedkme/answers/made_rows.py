@@ -13,6 +13,9 @@ from fedkme.arrays import FloatArray
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
+_CLEAR = 2.0
+"""Deviations of an estimate's noise within which the synthetic rows' value is the better one."""
+
 
 @dataclass(frozen=True, slots=True)
 class WeightedTable:
@@ -66,8 +69,9 @@ def value_in_rows(quantity: Quantity, schema: Schema, total: int, rows: Weighted
 def drawn_to(made: float, estimate: float, doubt: float) -> float:
     """Draw an unbiased estimate to the synthetic rows' value, as far as its noise explains the difference.
 
-    Of the difference d the part (d^2 - v) / d^2 is kept, or none (James and Stein 1961, the positive part,
-    towards a point). The rows are fitted to all released numbers, of which the estimate has a few.
+    Of the difference d the part (d^2 - 4 v) / d^2 is kept, or none (James and Stein 1961, the positive part,
+    towards a point): nothing within two deviations. The rows are fitted to all released numbers, of which the
+    estimate has a few, so they are mostly nearer; v in place of 4 v lost to them (lab/tried/releases.md).
 
     Args:
         made: value among the synthetic rows.
@@ -75,7 +79,7 @@ def drawn_to(made: float, estimate: float, doubt: float) -> float:
         doubt: v, its variance.
     """
     far = estimate - made
-    return made + (max(far**2 - doubt, 0.0) / far if far else 0.0)
+    return made + (max(far**2 - _CLEAR**2 * doubt, 0.0) / far if far else 0.0)
 
 
 def _evaluated(function: Function, values: Values) -> FloatArray:

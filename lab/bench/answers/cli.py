@@ -26,9 +26,12 @@ Out = Annotated[
     Path | None,
     typer.Option(help="Csv file, a line for each form of question; other methods in it are kept."),
 ]
+BesideRows = Annotated[
+    int, typer.Option(min=0, help="Rows of releases whose answers are held against their synthetic ones.")
+]
 JSON = (
     "a list: method, kind, question, target, releases, tight, held, noise, noise_held, sampling, "
-    "sampling_held, bounded, bounded_held, none, width"
+    "sampling_held, bounded, bounded_held, none, width; with --beside-rows: question, releases, ratio, low"
 )
 
 
@@ -39,9 +42,13 @@ def answers(
     kinds: Kinds = "",
     jobs: Jobs = 1,
     out: Out = None,
+    beside_rows: BesideRows = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure how often the 95 % intervals of `fedkme ask` hold, by the methods' own code and noise."""
+    if beside_rows:
+        _show_beside_rows(beside_rows, range(seed, seed + releases), as_json)
+        return
     from lab.bench.answers.copies import covered_by_copies
     from lab.bench.answers.coverage import METHODS, Tallies, covered, in_parts
     from lab.bench.answers.populations import KINDS, PEOPLE
@@ -68,6 +75,16 @@ def answers(
                 replace(out, csv_of([*lines, *own]).encode())
         lines += own
     _show(summaries(lines), screen)
+    if as_json:
+        print_json(lines)
+
+
+def _show_beside_rows(rows: int, seeds: range, as_json: bool) -> None:
+    from lab.bench.answers.beside_rows import people, ratios_beside_rows
+
+    lines = ratios_beside_rows(people(rows), seeds)
+    cells = [tuple(f"{value}" for value in line.values()) for line in lines]
+    _show([("question", "releases", "RMSE over the rows'", "2.5 %"), *cells], console(for_people=not as_json))
     if as_json:
         print_json(lines)
 

@@ -11,6 +11,7 @@ import pytest
 
 from fedkme.answers.answer import ask, in_rows
 from fedkme.errors import ConfigError
+from lab.bench.answers.beside_rows import people, ratios_beside_rows
 from lab.bench.answers.cli import answers, csv_of, summaries
 from lab.bench.answers.coverage import METHODS, OF_TABLE, covered, evidences
 from lab.bench.answers.populations import population
@@ -70,3 +71,10 @@ def test_a_run_keeps_what_other_methods_and_kinds_have_in_the_file(tmp_path: Pat
     assert list(dict.fromkeys(kinds)) == ["spikes", "persons"]
     with pytest.raises(ConfigError, match="there is no kind of tables 'sand'"):
         answers(kinds="sand")
+
+
+def test_answers_are_no_worse_than_the_synthetic_rows_beside_them() -> None:
+    lines = ratios_beside_rows(people(300), range(3))
+    assert len(lines) == 25
+    assert all(float(line["low"]) <= 1.0 for line in lines)
+    assert float(np.median([float(line["ratio"]) for line in lines])) <= 1.0
