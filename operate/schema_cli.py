@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from fedkme import durable
-from fedkme.answers.rules import RowRules, functions_in
+from fedkme.answers.rules import RowRules, dummies, functions_in
 from fedkme.config import dump_toml
 from fedkme.drafts.checking import Checked, edit_lines, report_lines
 from fedkme.drafts.checking import check as check_all
@@ -254,7 +254,8 @@ def dummy(
     out: Out = None,
 ) -> None:
     """Write random rows of the schema's domain as csv, for a rehearsal; no real row is in them."""
-    _put(csv_text(dummy_columns(load_schema(schema_file), rows, np.random.default_rng(seed))), out)
+    schema = load_schema(schema_file)
+    _put(csv_text(dummy_columns(schema, dummies(schema, rows, np.random.default_rng(seed)))), out)
 
 
 @app.verb("fedkme schema cuts runs/marginals-adult-1 --pieces 16 --out schema.toml")

@@ -166,7 +166,11 @@ class Making(Derivation):
 
 
 class Method(Protocol):
-    """Method of release, with its settings."""
+    """Method of release, with its settings.
+
+    A class whose rows obey the schema's public rules (`fedkme.answers.rules`) says so by `obeys_rules =
+    True`; `make_method` refuses a schema with rules to all others.
+    """
 
     @property
     def protocol(self) -> str:
@@ -213,13 +217,19 @@ def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, 
     """Make the method of the settings; wrong settings are refused here, before an owner is asked.
 
     Raises:
-        ConfigError: the settings do not go with the schema, with the seeds or with the wire's limits.
+        ConfigError: the settings do not go with the schema, with the seeds or with the wire's limits, or the
+            schema has rules that the method's rows do not obey.
         DataError: public rows do not fit the schema.
         ExtensionError: the method is in another package, which cannot be imported.
         MissingDependencyError: a package that the post-processing needs is not installed.
     """
     need_packages(settings)
     make = implementation(PROTOCOLS[settings.kind].method, settings.kind)
+    if schema.has_rules and not getattr(make, "obeys_rules", False):
+        raise ConfigError(
+            f"rows of '{settings.kind}' do not obey the schema's rules (never, order, derived)",
+            'Take the method "marginals", or remove the rules from the schema.',
+        )
     method: Method = make(settings, schema, seeds, public_seed)
     return method
 

@@ -37,6 +37,7 @@ from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.rules import DerivedColumn
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+from fedkme.tables.text import dummy_rows
 
 MOST_CELLS = 1 << 18
 """Most combinations of values at which a rule is tried for its table of codes."""
@@ -309,6 +310,16 @@ def _with_rows(table: Table, places: IntArray, rows: Table) -> Table:
     labels = table.labels.copy()
     labels[places] = rows.labels
     return Table(values, labels)
+
+
+def dummies(schema: Schema, rows: int, rng: np.random.Generator) -> Table:
+    """Random rows of the schema's domain that obey its rules.
+
+    Raises:
+        DataError: no such row was drawn.
+    """
+    table = dummy_rows(schema, rows, rng)
+    return RowRules(schema).obeyed(table, lambda places, _: dummy_rows(schema, len(places), rng)).table
 
 
 def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedColumn]:

@@ -113,9 +113,9 @@ def dummy_rows(schema: Schema, rows: int, rng: np.random.Generator) -> Table:
     return Table(values, labels)
 
 
-def dummy_columns(schema: Schema, rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
+def dummy_columns(schema: Schema, table: Table) -> dict[str, list[str]]:
     """Cells of dummy rows as text; each person has the schema's largest number of rows."""
-    columns = text_columns(dummy_rows(schema, rows, rng), schema)
+    columns, rows = text_columns(table, schema), len(table)
     if schema.person is not None:
         most = schema.person.rows
         columns = {schema.person.column: [f"person-{row // most + 1}" for row in range(rows)], **columns}

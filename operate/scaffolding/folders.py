@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedkme.answers.rules import dummies
 from fedkme.config import toml_text
 from fedkme.drafts.checking import settings_seen
 from fedkme.durable import create
@@ -42,7 +43,7 @@ def new_scenario(folder: Path) -> Path:
     """
     schema = load_schema(_HERE / SCHEMA)
     rows = {
-        name: csv_text(dummy_columns(schema, count, np.random.default_rng(number)))
+        name: csv_text(dummy_columns(schema, dummies(schema, count, np.random.default_rng(number))))
         for number, (name, count) in enumerate(_ROWS.items())
     }
     make(folder, {SCENARIO: _template(SCENARIO), SCHEMA: _template(SCHEMA), **rows})

@@ -93,16 +93,6 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
     """Base of the methods that release embeddings; the settings have seed and gamma filled in."""
 
     def __init__(self, settings: SettingsT, schema: Schema) -> None:
-        """Refuse a schema with rules that rows of the method do not obey.
-
-        Raises:
-            ConfigError: the schema has public rules.
-        """
-        if schema.has_rules:
-            raise ConfigError(
-                f"rows of '{settings.kind}' do not obey the schema's rules (never, order, derived)",
-                'Take the method "marginals", or remove the rules from the schema.',
-            )
         self.settings = settings
         self.schema = schema
 

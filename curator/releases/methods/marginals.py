@@ -62,6 +62,7 @@ class MarginalsMethod:
     """Release of marginals with noise, from which rows are drawn."""
 
     protocol = PROTOCOL
+    obeys_rules = True
 
     def __init__(
         self, settings: MarginalsSettings, schema: Schema, seeds: Table | None, public_seed: int

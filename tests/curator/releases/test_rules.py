@@ -20,15 +20,15 @@ from audit.in_memory import FreshNoise
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.tilt import tilted
 from curator.releases.marginals.zeros import start_with_zeros
-from curator.releases.method import Finished
+from curator.releases.method import Finished, make_method
 from curator.releases.methods.marginals import MarginalsMethod
-from curator.releases.methods.moments import Moments
 from fedkme.answers.rules import RowRules
+from fedkme.config import dump_toml
 from fedkme.errors import ConfigError, SchemaError
 from fedkme.features.binning import Binning
 from fedkme.releases.choice import method_for
 from fedkme.releases.counts import Measurement, counts_from_bytes
-from fedkme.releases.settings import MarginalsSettings, MomentsSettings
+from fedkme.releases.settings import MarginalsSettings, release_settings
 from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table import Table
 from operate.schema_cli import app
@@ -316,10 +316,12 @@ def test_a_rule_that_means_nothing_is_refused_before_any_row(keys: dict[str, Any
     assert says in error.value.cause
 
 
-def test_methods_whose_rows_would_break_rules_refuse_them() -> None:
+@pytest.mark.parametrize("kind", ["moments", "merf", "hermite", "balog1", "balog2"])
+def test_methods_whose_rows_would_break_rules_refuse_them(kind: str) -> None:
     assert method_for(SCHOOL)[0] == "marginals"
-    with pytest.raises(ConfigError, match="do not obey the schema's rules"):
-        Moments(MomentsSettings(), SCHOOL, None, 0)
+    with pytest.raises(ConfigError, match="error 10") as error:
+        make_method(release_settings({"kind": kind, "epsilon": 1.0}), SCHOOL, None, 0)
+    assert f"rows of '{kind}' do not obey the schema's rules" in error.value.cause
 
 
 def test_schemas_with_rules_have_a_hash() -> None:
@@ -345,6 +347,16 @@ def test_a_draft_proposes_functions_and_check_counts_rows_that_break_rules(tmp_p
     assert [*as_json["rules"].values()] == [
         {"never age < 25 and degree = 'doctor'": 5, "years = function of degree": 1}
     ]
+
+
+def test_dummy_rows_obey_rules(tmp_path: Path) -> None:
+    (schema := tmp_path / "schema.toml").write_text(
+        dump_toml(SCHOOL.model_dump(mode="json")), encoding="utf-8"
+    )
+    written = CliRunner().invoke(app, ["dummy", str(schema), "--out", str(tmp_path / "own.csv")])
+    assert written.exit_code == 0
+    checked = CliRunner().invoke(app, ["check", str(schema), str(tmp_path / "own.csv")]).stdout
+    assert "rows break" not in checked
 
 
 def _csv(rows: list[tuple[str, int, int]]) -> str:
