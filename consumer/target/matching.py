@@ -42,6 +42,8 @@ from fedkme.verdict import QualityVerdict, at_most_fair
 DRAWN, RARE_DRAWN = 50_000, 425_000
 """Rows that are drawn from a release, and for a rare target. Drawing is free; four times as many as the
 latter came no nearer (lab/results/targets.md)."""
+MOST_NUMBERS = 50_000_000
+"""Numbers of encoded rows that bound RARE_DRAWN for wide rows, such as images."""
 RARE = 0.05
 """Share of drawn rows that are as near to D_v as half of its own rows are, below which D_v is rare. It was
 .005 to .02 for D_v like 1 to 3 % of the pool, and .03 to .5 on eleven other layouts of owners' rows."""
@@ -173,7 +175,7 @@ def match_rows(
     as_near = not told_apart and _is_as_near(chosen, control)
     rare = is_rare(schema, drawn, validation, gamma)
     matched = Matched(judged, len(drawn), gamma, beside, training, untrained, as_near, rare)
-    return replace(matched, judged=replace(judged, verdict=_verdict(matched)))
+    return replace(matched, judged=replace(judged, verdict=_verdict(matched, most_drawn(schema))))
 
 
 def drawn_for(draw: Callable[[int], Table], schema: Schema, validation: Table, gamma: float) -> Table:
@@ -185,8 +187,13 @@ def drawn_for(draw: Callable[[int], Table], schema: Schema, validation: Table, g
         validation: D_v.
         gamma: of the kernel.
     """
-    drawn = draw(DRAWN)
-    return draw(RARE_DRAWN) if is_rare(schema, drawn, validation, gamma) else drawn
+    drawn, most = draw(DRAWN), most_drawn(schema)
+    return draw(most) if most > DRAWN and is_rare(schema, drawn, validation, gamma) else drawn
+
+
+def most_drawn(schema: Schema) -> int:
+    """Number of rows to draw for a rare target, fewer of wide rows."""
+    return min(RARE_DRAWN, MOST_NUMBERS // schema.encoded_width)
 
 
 def is_rare(schema: Schema, drawn: Table, validation: Table, gamma: float) -> bool:
@@ -244,7 +251,7 @@ def _is_as_near(ours: PoolChoice, control: PoolChoice) -> bool:
     return beside <= AS_NEAR * max(near, 0.0) + noise
 
 
-def _verdict(matched: Matched) -> QualityVerdict:
+def _verdict(matched: Matched, most: int) -> QualityVerdict:
     """Verdict with the advice of the training, at most fair where the control is as good."""
     verdict, training = matched.judged.verdict, matched.training
     doubts = list[str]()
@@ -254,8 +261,8 @@ def _verdict(matched: Matched) -> QualityVerdict:
         )
     untold = f"Score models on rows of your own: none was compared, since {matched.untrained}."
     advice = untold if training is None else training.line
-    if matched.rare and matched.drawn < RARE_DRAWN:
-        advice += f" Few rows of the release are like D_v: fedkme match --draw {RARE_DRAWN} looks at more."
+    if matched.rare and matched.drawn < most:
+        advice += f" Few rows of the release are like D_v: fedkme match --draw {most} looks at more."
     if verdict.grade == "poor":
         advice += (
             " For nearer rows: owners that have such rows, a release with a larger epsilon, or a larger D_v."

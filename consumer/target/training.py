@@ -99,6 +99,7 @@ class TrainingAdvice:
         beats_control: True where models trained on rows for the target are right more often than
             models trained on as many of the control's, beyond the doubt.
         rows: rows of the best candidate, made with all of D_v.
+        right: whether each model was right about each held-out row, by candidate, (m, models) of 0 and 1.
     """
 
     best: str
@@ -106,6 +107,7 @@ class TrainingAdvice:
     shifted: bool
     beats_control: bool
     rows: TrainingRows
+    right: Mapping[str, FloatArray]
 
     @property
     def line(self) -> str:
@@ -169,6 +171,7 @@ def train_on_what(
         _is_shifted(right[RELEASE], right[TARGET], labels),
         _is_above(right[MORE] - right[CONTROL]),
         makers[best](everything),
+        right,
     )
 
 

@@ -281,9 +281,7 @@ def shortlist(rows: Rows, validation: Rows, count: int, gamma: float) -> IntArra
     """Choose `count` of very many rows by greedy choice for J alone, to be pruned and weighed after it.
 
     Of more than MOST_LISTED rows, half of so many are taken as they come, and as many of the rest as are
-    nearest to D_v by their mean kernel: for a target that few rows are like, the nearest of 425,000 rows took
-    MMD^2 from 1.3 to 1.9 times exact greedy's to 1.1 to 1.2, and the nearest alone, without others, to 1.3 to
-    1.6 (lab/results/targets.md).
+    nearest to D_v by their mean kernel: what is like a rare target is among them (lab/results/targets.md).
 
     Time: `count` products of MOST_LISTED rows with one. Kernel values are as exact as their coordinates.
 

@@ -60,7 +60,7 @@ QUICK = ("hospitals", "wine-alike", "adult-rare", "acs-small200", "digits-group5
 
 SMALLEST, LARGEST = 24, 60
 """Rows of a small owner."""
-_SHARE = 1500
+SHARE = 1500
 """Rows of any other owner here."""
 
 
@@ -94,7 +94,7 @@ def _codes(name: str, married: bool, folder: Path, rows: int, seed: int) -> Expe
     sought = women & (tie == usual) & (rng.random(len(table)) < 0.5)
     jobs = np.argsort(-np.bincount(job), kind="stable")[:10]
     parts = [np.flatnonzero((job == code) & ~sought) for code in jobs]
-    return _dealt(name, schema, table, parts, np.flatnonzero(sought), rows, rng)
+    return dealt(name, schema, table, parts, np.flatnonzero(sought), rows, rng)
 
 
 def _alike(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -102,7 +102,7 @@ def _alike(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     schema, people = _adults(folder)
     rng = generator(seed, "market", "alike")
     held, *parts = np.array_split(rng.permutation(len(people)), 9)
-    return _dealt("adult-alike", schema, people, parts, held, rows, rng)
+    return dealt("adult-alike", schema, people, parts, held, rows, rng)
 
 
 def _rare(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -115,9 +115,9 @@ def _rare(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     doctor = people.values[:, place] == column.categories.index("Doctorate")
     held = doctor & (rng.random(len(people)) < 2 / 3)
     remaining = np.flatnonzero(doctor & ~held)
-    others = rng.permutation(np.flatnonzero(~doctor))[: 8 * _SHARE - len(remaining)]
+    others = rng.permutation(np.flatnonzero(~doctor))[: 8 * SHARE - len(remaining)]
     parts = np.array_split(rng.permutation(np.concatenate([remaining, others])), 8)
-    return _dealt("adult-rare", schema, people, parts, np.flatnonzero(held), rows, rng)
+    return dealt("adult-rare", schema, people, parts, np.flatnonzero(held), rows, rng)
 
 
 def _small_acs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -199,7 +199,7 @@ def _coded(folder: Path) -> tuple[Schema, Table]:
     return Schema(columns=tuple(columns), label=label), Table(np.stack(values, axis=1), cells[:, -1])
 
 
-def _dealt(
+def dealt(
     name: str,
     schema: Schema,
     table: Table,
@@ -208,11 +208,11 @@ def _dealt(
     rows: int,
     rng: np.random.Generator,
 ) -> ExperimentDraw:
-    """Give each part to an owner, at most _SHARE rows; D_v gets `rows` of `sought`, at most half of it."""
+    """Give each part to an owner, at most SHARE rows; D_v gets `rows` of `sought`, at most half of it."""
     wanted = rng.permutation(sought)
     held = min(rows, len(wanted) // 2)
-    chosen = [np.sort(rng.permutation(part)[:_SHARE]) for part in parts]
+    chosen = [np.sort(rng.permutation(part)[:SHARE]) for part in parts]
     owners = {who: table.take(part) for who, part in zip(owner_names(len(chosen)), chosen, strict=True)}
-    validation, test = table.take(wanted[:held]), table.take(wanted[held : held + _SHARE])
+    validation, test = table.take(wanted[:held]), table.take(wanted[held : held + SHARE])
     seeds = random_rows(schema, SEEDS, rng)
     return draw_of(name, Scenario(name, schema, owners, validation, test, seeds), None)

@@ -9,21 +9,24 @@ all in one place). Accuracies are means of three models on the same rows, traine
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from consumer.target.choosing import PoolChoice
-from consumer.target.matching import DRAWN, independent_columns, match_rows
+from consumer.target.matching import drawn_for, independent_columns, match_rows
 from consumer.target.training import CONTROL, candidates, fitted_models
 from curator.run.release_record import redrawn
 from fedkme.arrays import FloatArray
 from fedkme.ops.threads import one_thread
+from fedkme.tables.table import Table
 from lab.experiments.cells_draw import ExperimentDraw
 from lab.experiments.piece import data_folder
 from lab.market import rivals
@@ -36,6 +39,7 @@ from sim.releases import simulate_release
 from sim.scenarios.base import Scenario, owner_names
 
 P, EPSILON = 100, 1.0
+DOUBTS = (0.0, 0.25, 0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class TargetLine:
         best: accuracy of the best candidate on fresh rows.
         d_v: accuracy of D_v alone.
         control_accuracy: accuracy of the control.
+        by_doubt: name and accuracy of the simplest candidate that is behind the best by at most so many
+            standard errors on held-out rows of D_v, by that number.
         seconds: of choosing, judging and training.
     """
 
@@ -74,6 +80,7 @@ class TargetLine:
     best: float
     d_v: float
     control_accuracy: float
+    by_doubt: Mapping[str, tuple[str, float]]
     seconds: float
 
 
@@ -87,8 +94,7 @@ def measured(layout: str, seed: int) -> TargetLine:
     real = product(market, question)["ours + weights"]
     release, method = _release(draw, seed)
     schema, validation = draw.schema, draw.scenario.validation
-    drawn = redrawn(release, DRAWN, lambda *_: None)
-    assert drawn is not None, "the default methods hold rows"
+    drawn = drawn_for(partial(drawn_again, release), schema, validation, draw.gamma)
     started = time.perf_counter()
     with one_thread():
         matched = match_rows(schema, drawn, validation, P, draw.gamma)
@@ -117,8 +123,30 @@ def measured(layout: str, seed: int) -> TargetLine:
         max((value for name, value in accuracy.items() if name != CONTROL), default=nothing),
         accuracy.get("D_v", nothing),
         accuracy.get(CONTROL, nothing),
+        {} if matched.training is None else _by_doubt(matched.training.right, accuracy),
         seconds,
     )
+
+
+def _by_doubt(right: Mapping[str, FloatArray], accuracy: Mapping[str, float]) -> dict[str, tuple[str, float]]:
+    """Names and accuracies of the simplest candidates within a doubt of the best; candidates are in order."""
+    shares = {name: each.mean(axis=1) for name, each in right.items() if name != CONTROL}
+    best = max(shares.values(), key=lambda each: float(each.mean()))
+    named = dict[str, tuple[str, float]]()
+    for doubt in DOUBTS:
+        for name, each in shares.items():
+            behind = best - each
+            if behind.mean() <= doubt * behind.std(ddof=1) / math.sqrt(len(behind)):
+                named[str(doubt)] = (name, accuracy[name])
+                break
+    return named
+
+
+def drawn_again(release: bytes, rows: int) -> Table:
+    """Rows of a release."""
+    drawn = redrawn(release, rows, lambda *_: None)
+    assert drawn is not None, "the default methods hold rows"
+    return drawn
 
 
 def _encoded(draw: ExperimentDraw, values: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from audit.in_memory import OwnersInMemory
 from consumer.results import ALONE
 from consumer.summary.judging import MOST_RECEIVED, by_halves
 from consumer.target.choosing import PoolChoice
-from consumer.target.matching import independent_columns, match_rows
+from consumer.target.matching import drawn_for, independent_columns, match_rows
 from consumer.target.training import CONTROL, FOLDS, TARGET, train_on_what
 from consumer.target.training import _folds as folds
 from curator.releases.method import make_method
@@ -201,9 +201,13 @@ def test_of_a_release_in_which_d_v_is_rare_more_rows_are_drawn(
         out = tmp_path / str(number)
         made = fk.match(release, tmp_path / "mine.npz", 10, train=False, out=out, progress=False)
         assert made.metrics["drawn"] == drawn
+    monkeypatch.setattr("consumer.target.matching.MOST_NUMBERS", 3_000 * SCHEMA.encoded_width)
+    assert (
+        len(drawn_for(lambda rows: pool.take(np.arange(rows)), SCHEMA, old, GAMMA)) == 3_000
+    )  # wide rows fit into memory
     few = load_table(release / "synthetic.npz", SCHEMA, "the release").take(np.arange(1_000))
     advice = match_rows(SCHEMA, few, old, 10, GAMMA, train=False).judged.verdict.advice
-    assert "fedkme match --draw 8000 looks at more" in advice  # a consumer that was sent the rows alone
+    assert "fedkme match --draw 3000 looks at more" in advice  # a consumer that was sent the rows alone
 
 
 def test_rows_of_a_data_frame_have_the_persons_of_the_same_file(tmp_path: Path) -> None:
