@@ -6,7 +6,8 @@ Pairs show nothing of a label that is the XOR of some columns. A screen does:
    categories in the order of their part in each class), and a label of K classes into the K' - 1 pairs of
    groups of a Hadamard code of K' >= K classes, so that any two classes differ in K' / 2 of them;
 2. one question asks for the parities of all sets of 2, 3, .. columns with the label (of 3 and 4 columns
-   where there is no label), one block for each size, with an equal part of SCREEN_SHARE for each;
+   where there is no label), one block for each size, with an equal part of SCREEN_SHARE for each; sets of
+   more columns follow, with the noise in which all but a full dependence hides, where it costs little;
 3. a set S of m_S parities t_f with noise sigma stands out where sum_f (t_f - N E_model f)^2 / v is larger
    than a chi-square of m_S degrees is with a chance of ERROR over the sizes and the sets of a size; v =
    sigma^2 + N + N^2 / n counts the noise, the rows' own draw and the n rows of the model that give E;
@@ -37,7 +38,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from curator.releases.marginals.budget import parity_sigma
+from curator.releases.marginals.budget import parity_cost, parity_sigma
 from curator.releases.marginals.model import Model, model_cells
 from curator.releases.marginals.tilt import TiltedModel
 from fedkme.arrays import FloatArray, IntArray
@@ -47,16 +48,19 @@ from fedkme.sums.values import MOST_PARITIES
 
 SCREEN_SHARE, AGAIN_SHARE = 0.02, 0.03
 """Shares of the budget: the screen, and the tables that a round asks because of it."""
-MOST_COLUMNS = 5
-"""Most columns of a set beside the label."""
+MOST_COLUMNS, LARGE_COLUMNS = 5, 7
+"""Most columns of a set beside the label, and where the noise is cheap."""
 VISIBLE, DEVIATIONS = 0.8, 5.0
 """Sets of a size are screened if a dependence of VISIBLE N is above DEVIATIONS of the noise."""
+LARGE_SHARE, LARGE_DEVIATIONS = 0.005, 5.5
+"""Most budget of sets of more than MOST_COLUMNS, and the deviations of their noise that are VISIBLE N."""
 ERROR = 0.01
 """Chance that anything stands out where nothing is."""
 MOST_FOUND = 4
 """Most dependences that a round asks about."""
-NOISE_PART = 0.5
-"""Most L1 noise of a table that is asked again, as a part of the dependence."""
+NOISE_PART, COARSEST_PART = 0.5, 1.0
+"""Most L1 noise of a table that is asked again, as a part of the dependence, and of one that cannot be
+coarser: fits take out of it what noise explains (`descent.without_noise`, `tilt`)."""
 _RESOLUTIONS = (16, 12, 8, 6, 5, 4, 3, 2)  # groups of a column in a table that is asked again
 _LEAST_DRAWN, _MOST_DRAWN, _DRAWN_PART = 1 << 12, 1 << 19, 0.05
 
@@ -143,23 +147,36 @@ def plan_screen(codes: Codes, model: Model, rows: int, total: float) -> ScreenPl
     labels = [place for place, each in enumerate(groups) if each.column == codes.label]
     if codes.label is not None and not labels:
         return None
-    least, most = (3, MOST_COLUMNS - 1) if codes.label is None else (2, MOST_COLUMNS)
-    endings: list[Clique] = [()] if codes.label is None else [(label,) for label in labels]
-    for largest in range(min(most, len(features)), least - 1, -1):
+    unlabelled = codes.label is None
+    endings: list[Clique] = [()] if unlabelled else [(label,) for label in labels]
+    counts = [math.comb(len(features), size) * len(endings) for size in range(len(features) + 1)]
+    least = 3 if unlabelled else 2
+    for largest in range(min(MOST_COLUMNS - unlabelled, len(features)), least - 1, -1):
         sizes = range(least, largest + 1)
-        counts = [math.comb(len(features), size) * len(endings) for size in sizes]
-        sigmas = tuple(parity_sigma(SCREEN_SHARE * total / len(sizes), count) for count in counts)
-        if DEVIATIONS * max(sigmas) <= VISIBLE * rows and sum(counts) <= MOST_PARITIES:
+        sigmas = [parity_sigma(SCREEN_SHARE * total / len(sizes), counts[size]) for size in sizes]
+        if DEVIATIONS * max(sigmas) <= VISIBLE * rows and sum(counts[least : largest + 1]) <= MOST_PARITIES:
+            sigmas += _larger(counts, largest, rows, total, MOST_PARITIES - sum(counts[least : largest + 1]))
             blocks = tuple(
                 tuple(
                     (*chosen, *ending)
                     for chosen in itertools.combinations(features, size)
                     for ending in endings
                 )
-                for size in sizes
+                for size in range(least, least + len(sigmas))
             )
-            return ScreenPlan(groups, blocks, sigmas)
+            return ScreenPlan(groups, blocks, tuple(sigmas))
     return None
+
+
+def _larger(counts: Sequence[int], largest: int, rows: int, total: float, parities: int) -> list[float]:
+    """Noise of each size above `largest` whose sets, with those before, cost little and are not too many."""
+    sigma, sigmas, cost = VISIBLE * rows / LARGE_DEVIATIONS, list[float](), 0.0
+    for size in range(largest + 1, min(LARGE_COLUMNS + 1, len(counts))):
+        cost, parities = cost + parity_cost(sigma, counts[size]), parities - counts[size]
+        if parities < 0 or cost > (SCREEN_SHARE if size <= MOST_COLUMNS else LARGE_SHARE) * total:
+            break
+        sigmas.append(sigma)
+    return sigmas
 
 
 def standing_out(screen: Screen, model: Model | TiltedModel, rows: int) -> list[Dependence]:
@@ -235,7 +252,7 @@ def table_of(
         limit: most cells of the model.
 
     Returns:
-        The table; None where the noise is too large, or nothing can hold the table.
+        The table; None where even two groups have too much noise, or nothing can hold the table.
     """
     for most in sorted({*_RESOLUTIONS, *(codes.sizes[c] for c in dependence.columns)}, reverse=True):
         clique, more = [], list(groups)
@@ -249,7 +266,8 @@ def table_of(
             clique.append(len(codes.sizes) + more.index(own))
         whole, ordered = sizes_with(more, codes.sizes), tuple(sorted(clique))
         noise = math.sqrt(2.0 / math.pi) * sigma * math.prod(whole[column] for column in ordered)
-        if noise <= NOISE_PART * dependence.rows:
+        part = COARSEST_PART if most == _RESOLUTIONS[-1] else NOISE_PART
+        if noise <= part * dependence.rows:
             clique_of_codes = codes.label is None or ordered[-1] < len(codes.sizes)
             fits = clique_of_codes and model_cells(codes.sizes, [*cliques, ordered], more) <= limit
             if fits or codes.label is not None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from audit.in_memory import FreshNoise, PooledOracle, TrustedNoise
-from curator.releases.marginals.dependences import Codes, missing_from
-from curator.releases.marginals.descent import fit
+from curator.releases.marginals.budget import parity_cost
+from curator.releases.marginals.dependences import LARGE_SHARE, SCREEN_SHARE, Codes, missing_from, plan_screen
+from curator.releases.marginals.descent import fit, without_noise
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
 from curator.releases.marginals.tilt import tilted
@@ -52,14 +56,14 @@ def of_rule(codes: IntArray, rule: tuple[Clique, int], sizes: tuple[int, ...]) -
     return np.asarray(sum(codes[:, c] * 2 // sizes[c] for c in chosen) % classes, dtype=np.int64)
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 7])
 def test_the_xor_of_some_columns_is_found_and_kept(size: int) -> None:
     sizes, rule = (2,) * 9, (tuple(range(size)), 2)
     codes = columns(sizes)
     codes[:, -1] = of_rule(codes, rule, sizes)
     release = released(codes, sizes)
     assert (*range(size), 8) in release.cliques
-    assert agreement(release, rule, sizes) > 0.98
+    assert agreement(release, rule, sizes) > (0.96 if size == 7 else 0.98)
     assert release.screen is not None
     rows = release.model.sample(ROWS, np.random.default_rng(0))
     assert missing_from(release.screen, rows, ROWS) == []
@@ -117,11 +121,41 @@ def test_a_clique_of_groups_is_fitted_as_the_table_over_all_codes_would_be() -> 
     assert (rows[:, 2] == ((rows[:, 0] >= 3) ^ (rows[:, 1] >= 2))).mean() > 0.99
 
 
+@pytest.mark.parametrize("shape", [(2, 2, 2, 2, 2, 2), (3, 2, 4, 2), (5, 4, 3)])
+@pytest.mark.parametrize("of", [lambda places: places.sum(axis=0) % 2, lambda places: places.min(axis=0) > 0])
+def test_what_noise_explains_goes_and_margins_of_two_columns_stay(
+    of: Callable[[IntArray], IntArray], shape: tuple[int, ...]
+) -> None:
+    truth = np.asarray(of(np.indices(shape)) * 100.0)
+    table = truth + np.random.default_rng(3).normal(0.0, 40.0, shape)
+    found = without_noise(table, 40.0)
+    if len(shape) < 4:
+        assert np.array_equal(found, table)
+        return
+    assert np.square(found - truth).sum() < 0.9 * np.square(table - truth).sum()
+    for pair in itertools.combinations(range(len(shape)), 2):
+        others = tuple(axis for axis in range(len(shape)) if axis not in pair)
+        assert np.allclose(found.sum(axis=others), table.sum(axis=others))
+
+
+def test_small_budgets_screen_large_sets_with_the_noise_that_hides_all_but_a_full_dependence() -> None:
+    model = fit((2,) * 10, [Measurement((c,), np.full(2, 1e4), 5.0) for c in range(10)], ROWS, 10)
+    for total, sizes in ((0.0072, 4), (0.071, 6), (0.63, 6), (1e-5, 0)):
+        plan = plan_screen(Codes((2,) * 10, 9), model, ROWS, total)
+        blocks = () if plan is None else plan.blocks
+        assert [len(block) for block in blocks] == [math.comb(9, size) for size in range(2, sizes + 2)][
+            :sizes
+        ]
+        cost = 0.0 if plan is None else sum(map(parity_cost, plan.sigmas, map(len, blocks)))
+        assert cost <= (2 * SCREEN_SHARE + LARGE_SHARE) * total
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_models_are_poor_where_rows_lack_what_was_found(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # Item 6 of issue 39: the residual of the screen; its silence proves nothing.
     if not kept:
-        monkeypatch.setattr("curator.releases.marginals.dependences.NOISE_PART", 0.0)
+        for part in ("NOISE_PART", "COARSEST_PART"):
+            monkeypatch.setattr(f"curator.releases.marginals.dependences.{part}", 0.0)
     bits = columns((2, 2, 2, 2, 2))
     schema = Schema(
         columns=tuple(Category(name=f"x{i}", categories=("a", "b")) for i in range(5)),
