@@ -52,7 +52,7 @@ MOST_COLUMNS, LARGE_COLUMNS = 5, 7
 """Most columns of a set beside the label, and where the noise is cheap."""
 VISIBLE, DEVIATIONS = 0.8, 5.0
 """Sets of a size are screened if a dependence of VISIBLE N is above DEVIATIONS of the noise."""
-LARGE_SHARE, LARGE_DEVIATIONS = 0.005, 5.5
+LARGE_SHARE, LARGE_DEVIATIONS = 0.005, 5.8
 """Most budget of sets of more than MOST_COLUMNS, and the deviations of their noise that are VISIBLE N."""
 ERROR = 0.01
 """Chance that anything stands out where nothing is."""
