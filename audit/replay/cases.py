@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from audit.replay.neighbours import HOLDER, IMAGES, PERSONS, SCHEMA, UNLABELLED
+from audit.replay.neighbours import CROWDED, HOLDER, IMAGES, PERSONS, SCHEMA, UNLABELLED
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
@@ -71,7 +71,7 @@ class Case:
     by_hand: bool = False
     finish: bool = False
     requests: int = 1
-    table: Literal["mixed", "persons", "images"] = "mixed"
+    table: Literal["mixed", "persons", "images", "crowded"] = "mixed"
     exercises: tuple[str, ...] = ()
 
     @property
@@ -79,7 +79,7 @@ class Case:
         """Public schema of all rows."""
         if not self.labels:
             return UNLABELLED
-        return {"mixed": SCHEMA, "persons": PERSONS, "images": IMAGES}[self.table]
+        return {"mixed": SCHEMA, "persons": PERSONS, "images": IMAGES, "crowded": CROWDED}[self.table]
 
     @property
     def group(self) -> int:
@@ -369,7 +369,8 @@ def _releases(protocol: str) -> list[Case]:
         cases.append(_release(protocol, "a screen for dependences, noise of owners", **secure_many))
         cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
-        merged: dict[str, Any] = {"bins": 16, "epsilon": 60.0, "exercises": ("merged bins",), **tables}
+        merged: dict[str, Any] = {"bins": 16, "epsilon": 60.0, "table": "crowded", "times": _MANY, **tables}
+        merged["exercises"] = ("merged bins",)
         cases.append(_release(protocol, "bins merged by fine counts", **merged))
         cases.append(_release(protocol, "merged bins, the curator dies", curator_dies=11, **merged))
     return cases
