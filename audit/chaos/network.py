@@ -256,6 +256,7 @@ class SimulatedNetwork:
         self.order = order
         self._may_shake_s = MOST_SHAKEN_S
         self.let_in: dict[tuple[str, int, int], set[int]] = {}
+        self._called: dict[str, int] = {}  # lives of the curator's processes that parties called last
         self._shaken: dict[str, tuple[float, bool]] = {}  # end of failing handshakes, and their kind
         self.server: Server | None = None
         self.calls: dict[Call, None] = {}
@@ -300,10 +301,12 @@ class SimulatedNetwork:
         return None
 
     def welcomed(self, process: Process, epoch: int) -> None:
-        """Note the number under which the curator's process let an owner's process in."""
-        if self.server is not None:
-            key = process.name, process.life, self.server.process.life
-            self.let_in.setdefault(key, set()).add(epoch)
+        """Note the number under which the curator's process let an owner's process in.
+
+        That is the process which the owner called: it may live on beside the next one.
+        """
+        key = process.name, process.life, self._called[process.name]
+        self.let_in.setdefault(key, set()).add(epoch)
 
     def fenced_out(self) -> list[str]:
         """Owners' processes that came back behind a later process, a line each.
@@ -324,6 +327,7 @@ class SimulatedNetwork:
             call.cut()
             return call
         call = Call(self, client, server.process, path)
+        self._called[client.name] = server.process.life
         self.calls[call] = None
         call.task = server.process.start(self._serve(call, server.handlers[path]))
         return call

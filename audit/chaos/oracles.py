@@ -103,8 +103,7 @@ def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
 
 def _waits(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
     """Check whether a run may wait for the curator's next start: a disk failed, and the consumer is gone."""
-    failed = {fault.kind for fault in outcome.happened if fault.party == "curator"} & {*_DISKS}
-    return bool(failed and _distrusted(outcome) & set(world.consumers))
+    return _failed_disk(outcome) and bool(_distrusted(outcome) & set(world.consumers))
 
 
 def _calm(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
@@ -220,13 +219,15 @@ def _by_rounds(ledgers: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def _named(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
     """Check that a result of other owners' rows has a record that names who was lost, and why.
 
-    Who is named as lost refused, or had a fault, where all others are honest.
+    Who is named as lost refused, or had a fault, where all others are honest. A curator that asks for a
+    secure sum again, as its disk failed after the sum, is refused by all: no aggregation is done twice.
     """
     leaving = {fault.party for fault in outcome.happened if not _leaves_bits(fault, world)}
     records = [_facts(record) for record in outcome.records.values()]
     lost = {record["consumer"]: _lost(record) for record in records}
     usual = {owner for lines in undisturbed.records.values() for owner in _lost(_facts(lines))}
-    if {*world.owners} >= {fault.party for fault in outcome.happened if fault.kind not in GENTLE}:
+    honest = {*world.owners} >= {fault.party for fault in outcome.happened if fault.kind not in GENTLE}
+    if honest and not (world.secure and _failed_disk(outcome)):
         for owner, fault in (one for owners in lost.values() for one in owners.items()):
             if owner not in leaving | usual and fault["code"] not in _REFUSALS:
                 yield f"named: {owner} was lost, and had no fault: {fault['line']}"
@@ -236,6 +237,11 @@ def _named(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
         mine, theirs = outcome.results.get(name), undisturbed.results.get(name)
         if mine != theirs and not _is_error(mine) and not lost.get(name):
             yield f"named: {name} has another result, and nobody is named as lost"
+
+
+def _failed_disk(outcome: PlayedSchedule) -> bool:
+    """Check whether a disk of the curator failed."""
+    return any(fault.party == "curator" and fault.kind in _DISKS for fault in outcome.happened)
 
 
 def _facts(record: Sequence[str]) -> dict[str, Any]:

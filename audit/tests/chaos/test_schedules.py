@@ -217,6 +217,29 @@ def test_vectors_that_came_before_a_stop_are_charged_before_those_of_the_same_qu
     assert len(orders) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "seed", "faults"),
+    [
+        # An owner was let in by a curator that lived on: its number was taken for one of the next curator.
+        ("uniform (a small budget)", 221169892, (InjectedFault("curator", 95, "beside", 52),)),
+        # A curator whose disk refused the record of a failed run asks again, and all owners refuse.
+        (
+            "moments (noise of owners)",
+            221169969,
+            (
+                InjectedFault("curator", 16, "file", 13),
+                InjectedFault("north", 38, "beside", 17),
+                InjectedFault("owner-3", 32, "stop", 51),
+            ),
+        ),
+    ],
+)
+def test_oracles_take_no_safe_end_for_a_fault(
+    name: str, seed: int, faults: tuple[InjectedFault, ...]
+) -> None:
+    assert judged(FaultSchedule(seed, world_of(name), faults)) == []
+
+
 def test_d_v_pays_again_for_a_run_that_a_curator_forgot_and_its_owners_refuse() -> None:
     # Found by seed 2003399: the consumer heard the refusal, was stopped, and asked anew: two requests.
     stopped = InjectedFault("consumer-1", 15, "stop")
