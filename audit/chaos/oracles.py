@@ -220,14 +220,15 @@ def _named(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
     """Check that a result of other owners' rows has a record that names who was lost, and why.
 
     Who is named as lost refused, or had a fault, where all others are honest. A curator that asks for a
-    secure sum again, as its disk failed after the sum, is refused by all: no aggregation is done twice.
+    secure sum again, as it died or its disk failed, is refused by all: no aggregation is done twice.
     """
     leaving = {fault.party for fault in outcome.happened if not _leaves_bits(fault, world)}
     records = [_facts(record) for record in outcome.records.values()]
     lost = {record["consumer"]: _lost(record) for record in records}
     usual = {owner for lines in undisturbed.records.values() for owner in _lost(_facts(lines))}
     honest = {*world.owners} >= {fault.party for fault in outcome.happened if fault.kind not in GENTLE}
-    if honest and not (world.secure and _failed_disk(outcome)):
+    gone = {fault.kind for fault in outcome.happened if fault.party == "curator"} & {*_LETTING_GO, *_DISKS}
+    if honest and not (world.secure and gone):
         for owner, fault in (one for owners in lost.values() for one in owners.items()):
             if owner not in leaving | usual and fault["code"] not in _REFUSALS:
                 yield f"named: {owner} was lost, and had no fault: {fault['line']}"
