@@ -103,13 +103,13 @@ def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
 
 def _waits(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
     """Check whether a run may wait for the curator's next start: a disk failed, and the consumer is gone."""
-    return _failed_disk(outcome) and bool(_distrusted(outcome) & set(world.consumers))
+    return bool(_of_curator(outcome) & {*_DISKS} and _distrusted(outcome) & set(world.consumers))
 
 
 def _calm(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
     """Check that no owner left a secure sum, and no curator lost it from memory."""
-    curator = {fault.kind for fault in outcome.happened if fault.party == "curator"}
-    return all(_leaves_bits(fault, world) for fault in outcome.happened) and not curator & set(_LETTING_GO)
+    kept = not _of_curator(outcome) & {*_LETTING_GO}
+    return all(_leaves_bits(fault, world) for fault in outcome.happened) and kept
 
 
 def _reconciled(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
@@ -227,8 +227,7 @@ def _named(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
     lost = {record["consumer"]: _lost(record) for record in records}
     usual = {owner for lines in undisturbed.records.values() for owner in _lost(_facts(lines))}
     honest = {*world.owners} >= {fault.party for fault in outcome.happened if fault.kind not in GENTLE}
-    gone = {fault.kind for fault in outcome.happened if fault.party == "curator"} & {*_LETTING_GO, *_DISKS}
-    if honest and not (world.secure and gone):
+    if honest and not (world.secure and _of_curator(outcome) & {*_LETTING_GO, *_DISKS}):
         for owner, fault in (one for owners in lost.values() for one in owners.items()):
             if owner not in leaving | usual and fault["code"] not in _REFUSALS:
                 yield f"named: {owner} was lost, and had no fault: {fault['line']}"
@@ -240,9 +239,9 @@ def _named(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
             yield f"named: {name} has another result, and nobody is named as lost"
 
 
-def _failed_disk(outcome: PlayedSchedule) -> bool:
-    """Check whether a disk of the curator failed."""
-    return any(fault.party == "curator" and fault.kind in _DISKS for fault in outcome.happened)
+def _of_curator(outcome: PlayedSchedule) -> set[str]:
+    """Kinds of the curator's faults."""
+    return {fault.kind for fault in outcome.happened if fault.party == "curator"}
 
 
 def _facts(record: Sequence[str]) -> dict[str, Any]:
