@@ -10,7 +10,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-all test-fast matrix chaos chaos-sim audit audit-replay audit-attack lab lint format protos reference bench referee site dist clean
+.PHONY: venv demo test test-all test-fast matrix chaos chaos-sim audit audit-replay audit-attack lab lint format
+.PHONY: protos reference bench referee site dist clean
 
 venv: $(VENV)/.ready
 

@@ -99,7 +99,7 @@ def _codes(name: str, married: bool, folder: Path, rows: int, seed: int) -> Expe
 
 def _alike(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Eight owners and D_v of people drawn at random: uniform rows are the target itself."""
-    schema, people = _adults(folder)
+    schema, people = adults(folder)
     rng = generator(seed, "market", "alike")
     held, *parts = np.array_split(rng.permutation(len(people)), 9)
     return dealt("adult-alike", schema, people, parts, held, rows, rng)
@@ -107,7 +107,7 @@ def _alike(folder: Path, rows: int, seed: int) -> ExperimentDraw:
 
 def _rare(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Eight alike owners; D_v: doctors, 1.6 % of the pool."""
-    schema, people = _adults(folder)
+    schema, people = adults(folder)
     rng = generator(seed, "market", "rare")
     column = next(c for c in schema.columns if c.name == "education")
     assert isinstance(column, Category)
@@ -174,7 +174,8 @@ def _starts(sizes: IntArray) -> IntArray:
     return np.cumsum(sizes) - sizes
 
 
-def _adults(folder: Path) -> tuple[Schema, Table]:
+def adults(folder: Path) -> tuple[Schema, Table]:
+    """Adult with its public schema."""
     schema = domain("adult")
     people = table_from_columns(read_columns(folder / "adult_raw.parquet", "adult"), schema, "adult")
     return schema, people

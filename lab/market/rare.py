@@ -54,17 +54,16 @@ from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.privacy.noise import SimulatedNoise, choose, simulated
 from fedkme.releases.settings import release_settings
 from fedkme.sums.vector import SumVector
-from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table, joined
 from lab.experiments.cells_draw import Build, ExperimentDraw
 from lab.experiments.piece import data_folder
 from lab.market import rivals
-from lab.market.layouts import SHARE, dealt, layouts
+from lab.market.layouts import SHARE, adults, dealt, layouts
 from lab.market.pool import DELTA, PooledRows, SummaryQuestion
 from lab.market.product import product
 from lab.market.target import drawn_again
-from sim.scenarios.base import domain, generator
+from sim.scenarios.base import generator
 
 P = 100
 PICK, MARGIN = 0.125, 0.375
@@ -236,8 +235,7 @@ def rare_layouts() -> Mapping[str, Build]:
 
 def _rare(name: str, column: str, value: str | float, folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Eight alike owners; D_v: two thirds of those with the value, or with no smaller number."""
-    schema = domain("adult")
-    people = table_from_columns(read_columns(folder / "adult_raw.parquet", "adult"), schema, "adult")
+    schema, people = adults(folder)
     rng = generator(seed, "market", name)
     place = schema.names.index(column)
     asked = next(each for each in schema.columns if each.name == column)
