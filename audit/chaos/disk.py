@@ -48,19 +48,28 @@ class Disk:
         """Note a refused commit that the next process may nevertheless find on disk."""
         self._doubtful = self.store.copy()
 
-    def died(self) -> None:
-        """Let the next process find the doubtful commit."""
+    def take(self, holder: MortalStore) -> None:
+        """Give the lock to the next process, which finds a commit that is still in doubt.
+
+        Until then an older process that lives on writes what the next one finds.
+        """
+        self.holder = holder
+        self._settle()
+
+    def _settle(self) -> None:
         if self._doubtful is not None:
             self.store, self._doubtful = self._doubtful, None
 
     def put_back(self, commits: int) -> None:
         """Restore the disk as of `commits` commits earlier."""
+        self._doubtful = None
         if self._backups:
             del self._backups[max(1, len(self._backups) - commits) :]
             self.store = self._backups[-1].copy()
 
     def flip(self, which: int) -> bool:
         """Change a letter in a line of the ledger; false if the ledger is empty."""
+        self._settle()
         lines = self.store._lines
         if not lines:
             return False
@@ -77,7 +86,7 @@ class MortalStore:
         self._disk = disk
         self._process = process
         self._within = False
-        disk.holder = self  # an older process may read on, and writes no more
+        disk.take(self)  # an older process may read on, and writes no more
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

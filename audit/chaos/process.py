@@ -181,12 +181,15 @@ class Process:
         """Running tasks of this process, in the order of their start."""
         return [task for task in self._living_tasks() if not task.done()]
 
-    def unheard(self) -> list[BaseException]:
+    async def unheard(self) -> list[BaseException]:
         """Errors of ended tasks that no code has retrieved or is about to retrieve."""
         awaited = [getattr(task, "_fut_waiter", None) for task in self.tasks()]
         ended = [task for task in self._living_tasks() if task.done() and task._log_traceback]
         unseen = [task for task in ended if task not in awaited]
-        return [error for task in unseen if isinstance(error := task.exception(), Exception)]
+        if unseen:
+            await asyncio.sleep(0)  # callbacks of a task that ended just now look at its error
+        left = [task for task in unseen if task._log_traceback]
+        return [error for task in left if isinstance(error := task.exception(), Exception)]
 
     async def end(self, gently: asyncio.Task[Any] | None = None) -> None:
         """End all tasks of the process; the task `gently` may first end by itself."""

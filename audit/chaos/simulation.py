@@ -210,7 +210,7 @@ class _Simulation:
 
     async def _stop(self, name: str, process: Process, main: asyncio.Task[Any]) -> None:
         """End a process: what nobody heard of it is a violation."""
-        self.found += [f"unheard: {name}: {error!r}" for error in process.unheard()]
+        self.found += [f"unheard: {name}: {error!r}" for error in await process.unheard()]
         ending = process.ending
         await process.end(main if ending is not None and ending.kind == "stop" else None)
         self.network.cut(process)
@@ -263,8 +263,6 @@ class _Simulation:
                 party.disk.flip(ending.amount)
             case "away":
                 return 3.0 * GRACE_S
-            case _:
-                party.disk.died()
         return 2.0
 
     def _unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
