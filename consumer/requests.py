@@ -112,6 +112,17 @@ class KeptRequest:
         self._requests.end(shortened, status)
         self.document, self.status = shortened, status
 
+    def finish(self, warn: Callable[[StoreError], None]) -> None:
+        """Store that the rows are judged; warn where the store refuses.
+
+        This is no error: rows and verdict are there, and whoever gave the command again would ask anew, and D_v
+        pay again, if the store kept the end after all.
+        """
+        try:
+            self.end(DONE)
+        except StoreError as error:
+            warn(error)
+
 
 class Requests:
     """Requests and ledger of one consumer.

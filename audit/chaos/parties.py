@@ -21,7 +21,7 @@ from audit.chaos.worlds import SimulatedWorld
 from audit.replay.neighbours import SCHEMA, UNLABELLED
 from consumer.releases import client as release_client
 from consumer.releases.client import ReleaseConsumerSettings, Request
-from consumer.requests import DONE, RECEIVED, KeptRequest, Requests
+from consumer.requests import RECEIVED, KeptRequest, Requests
 from consumer.summary import client as summary_client
 from consumer.summary.party import ConsumerParty
 from curator.peers import CertificateCheck
@@ -262,7 +262,7 @@ async def summarise(
     document = party.document(folder / name)
     request = party.requests.going_on(document) or party.ask(document)
     if request.status == RECEIVED:
-        request.end(DONE)
+        request.finish(lambda error: say(name, f"warning {error}"))
         return None
     calls = _calls(network, process, teller, 2.0)
     return await summary_client.ask(calls, party, request, teller), request

@@ -10,7 +10,7 @@ from functools import partial
 
 import grpc.aio
 
-from consumer.requests import DONE, ENDED, RECEIVED, KeptRequest, Requests, is_final
+from consumer.requests import ENDED, RECEIVED, KeptRequest, Requests, is_final
 from consumer.results import SUMMARY, make_folder
 from consumer.sealed_rows import RunKeys, keys_for
 from consumer.settings import ConsumerSettings
@@ -19,7 +19,7 @@ from consumer.summary.offers import Summary, finish
 from consumer.summary.party import ConsumerParty
 from consumer.summary.received import judge_received, keep_received, load_validation
 from fedkme.documents import RequestDocument
-from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
+from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError, StoreError
 from fedkme.exchange import Plan
 from fedkme.heads.log import Head
 from fedkme.ledgers.data_files import units_of
@@ -222,8 +222,12 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
             assert plan is not None, "received rows have a plan"
             phases.named(plan.run)
             phases.begin("judge")
+
+            def warn(error: StoreError, run: str = plan.run) -> None:
+                reporter.say("warning", run=run, round=0, line=str(error), code=error.code)
+
             try:
-                judge_received(settings, schema, validation, plan, reporter, lambda: request.end(DONE))
+                judge_received(settings, schema, validation, plan, reporter, lambda: request.finish(warn))
             finally:
                 _archive(requests, store, reporter)
 

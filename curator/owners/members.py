@@ -210,11 +210,15 @@ class Members:
         self._sizes.pop(name, None)
         if hello.rows is not None:
             self._sizes[name] = hello.rows
-        await connection.attach(stream)
-        self._missed.discard(name)
-        self._refusals.pop(name, None)
-        async with self._changed:
-            self._changed.notify_all()
+        try:
+            await connection.attach(stream)
+            self._missed.discard(name)
+            self._refusals.pop(name, None)
+            async with self._changed:
+                self._changed.notify_all()
+        except BaseException:  # cancelled: the stream broke before anybody attended to it
+            connection.detach(stream)
+            raise
         return connection
 
     async def remind(self, connection: OwnerConnection) -> None:
