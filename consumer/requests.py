@@ -115,8 +115,8 @@ class KeptRequest:
     def finish(self, warn: Callable[[StoreError], None]) -> None:
         """Store that the rows are judged; warn where the store refuses.
 
-        This is no error: rows and verdict are there, and whoever gave the command again would ask anew, and D_v
-        pay again, if the store kept the end after all.
+        This is no error: rows and verdict are there. If the store kept the end after all, the same command
+        would ask anew, and D_v pay again.
         """
         try:
             self.end(DONE)

@@ -86,6 +86,8 @@ _WORDS = Schema(
 _MANY = 1000
 """Rows of each other owner of a release, so that no table is too rough to be chosen."""
 _NOTE = "curator, owners, consumer: processes over mutual TLS, real requests, noise of the system"
+_PATIENCE_S = 30.0
+"""Time that parties wait for each other, as deployed ones do: a connection that breaks loses nobody."""
 _ASKED = "asked"
 """Event of a consumer's process: a request was answered; by `cells` of the grid in the run's code book."""
 Through = tuple[str, ...]
@@ -102,6 +104,7 @@ class CanaryLaunch(Launch[LaunchSettings]):
     Attributes:
         asked: what the consumer's process said of each request, in order.
         lost: what the curator said of owners that left.
+        broken: what parties said of connections that broke, and of their ends.
     """
 
     def __init__(
@@ -127,11 +130,12 @@ class CanaryLaunch(Launch[LaunchSettings]):
         super().__init__(scenario, settings, directory, Progress(sys.stderr))
         self.asked: list[Event] = []
         self.lost: list[str] = []
+        self.broken: list[str] = []
         self._trials, self._through, self._consumer, self._curator = trials, through, consumer, curator
 
     @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        folders = Folders(self.scenario, self.settings, scratch, self.directory, self.authority)
+        folders = Folders(self.scenario, self.settings, scratch, self.directory, self.authority, _PATIENCE_S)
         commands = folders.servers(runs=self._trials, **self._curator)
         config = folders.write("consumer", self._consumer(folders))
         commands["consumer"] = ["audit.attacks.deployed", config, str(self._trials)]
@@ -143,6 +147,8 @@ class CanaryLaunch(Launch[LaunchSettings]):
             self.asked.append(event)
         elif event["event"] == "owner_left":
             self.lost.append(event["line"])
+        elif event["event"] in ("away", "failed"):
+            self.broken.append(f"{event['party']}: {event['cause']}")
 
     @override
     def adopt(self) -> None:
@@ -167,7 +173,8 @@ def _launched(
         playing = launch(Path(folder))
         asyncio.run(playing.run())
         if playing.lost:
-            raise OwnerLostError(playing.lost[0], "A game's connections must hold.")
+            said = "; ".join(playing.broken) or "none of them says why"
+            raise OwnerLostError(f"{playing.lost[0]} The parties: {said}", "A game's connections must hold.")
         return read(Path(folder), playing)
 
 

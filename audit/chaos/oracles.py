@@ -140,8 +140,8 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
     """Find double charges: lines that occur more often than in the undisturbed outcome.
 
     If an owner leaves, other owners may be asked the same again, and some of their lines repeat: once for
-    each owner that leaves. If a curator's restored store lacks a run that its owners know, owners refuse the
-    run after D_v has paid; its consumer, once stopped, asks anew.
+    each owner that leaves. If a curator's restored store lacks a run that its owners know, or an owner lies
+    about its rows, the run is refused after D_v has paid; its consumer, once stopped, asks anew.
     """
     leavers = {fault.party for fault in outcome.happened if not _leaves_bits(fault, world)}
     leavers &= set(world.owners)
@@ -154,7 +154,7 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
                 yield f"once: {party} wrote {count} times: {about}"
         if party.startswith("consumer"):
             usual, lost = _paid(undisturbed.ledgers[party]), set[str]()
-            if "curator" in _distrusted(outcome):
+            if _distrusted(outcome):
                 lost = {run for run, status in outcome.statuses.items() if status in _REFUSED}
             for what, count in _paid(lines, lost).items():
                 if count > max(1, usual[what]):  # noise decides whether there is a second pick

@@ -268,16 +268,19 @@ class Folders:
         scratch: Path,
         directory: Path,
         authority: Authority | None,
+        patience_s: float = 0.0,
     ) -> None:
         """Begin with what is public; what is to stay goes to `directory`, the rest to `scratch`.
 
-        Without an authority everybody speaks plaintext.
+        Without an authority everybody speaks plaintext. Parties wait `patience_s` for each other when a
+        connection breaks: nobody starts a party of a simulation again.
         """
         self.scratch = scratch
         self.directory = directory.absolute()  # a party reads paths from its own folder
         self._scenario = scenario
         self._settings = settings
         self._authority = authority
+        self._patience_s = patience_s
         self._schema_file = scratch / "schema.toml"
         self._schema_file.write_text(scenario.schema.to_toml(), encoding="utf-8")
         self.seeds = table_file(scratch / "seeds.npz", scenario.seeds)
@@ -294,7 +297,7 @@ class Folders:
             "simulation_seed": self._settings.noise_seed,
             "traces": self._settings.traces,
             "connect_s": self._settings.connect_s,
-            "away_s": 0.0,  # nobody starts a party of a simulation again
+            "away_s": self._patience_s,
             "schema_file": self._schema_file,
         }
 
@@ -310,7 +313,7 @@ class Folders:
             seeds=self.seeds,
             owners=tuple(self._scenario.owners),
             progress_s=self._settings.progress_s,
-            grace_s=0.0,
+            grace_s=self._patience_s,
             durability="process",
             runs=runs,
             page=page,

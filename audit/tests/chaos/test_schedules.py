@@ -262,13 +262,21 @@ def test_a_commit_in_doubt_is_found_by_the_next_process_unless_the_older_one_wro
     assert asyncio.run(lives()) == ((None, b"2", None) if writes else (b"1", None, None))
 
 
-@pytest.mark.parametrize("seed", [1608, 238134761, 238135538, 238139691])
-def test_schedules_that_ended_badly_once_are_well(seed: int) -> None:
-    # 1608: see above; 238139691: an error was called unheard before the callback that hears it had its turn.
-    # 238135538: an owner's stream broke while a question was sent again, and the owner was lost in spite of its
-    # grace. 238134761: the store refused to note that a summary was judged, and kept it: the command was given
-    # again, asked anew, and D_v paid twice.
-    assert judge(play(schedule_of(seed, False))) == []
+@pytest.mark.parametrize(
+    ("seed", "why"),
+    [
+        (1608, "see above"),
+        (238139691, "an error was called unheard before the callback that hears it had its turn"),
+        (238135538, "an owner's stream broke as it came back; it was lost in spite of its grace"),
+        (
+            238134761,
+            "the store refused to note a verdict, and kept it: the command asked anew, D_v paid twice",
+        ),
+        (238137455, "an owner's lie ended the run, and its consumer was stopped as it heard so"),
+    ],
+)
+def test_schedules_that_ended_badly_once_are_well(seed: int, why: str) -> None:
+    assert judge(play(schedule_of(seed, False))) == [], why
 
 
 def test_an_absence_of_days_still_has_pauses() -> None:
