@@ -38,9 +38,9 @@ _COMMON: list[tuple[str, Any]] = [
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [
     *_COMMON,
-    # by default, gRPC takes pings more often than every 300 s for abuse ('too many pings') and disconnects a
-    # client to which it sent nothing for two minutes; the C macro has another name
-    ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 3),
+    # by default, gRPC takes pings for abuse and disconnects at the third: those that keep a silent
+    # connection, and those by which a client learns how much it may send, if they come late and together
+    ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_concurrent_streams", 100),  # in one connection; a party needs two
     (
         "grpc.max_connection_idle_ms",
