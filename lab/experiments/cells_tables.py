@@ -74,9 +74,22 @@ _WARDS = "InternalMedicine Emergency/Trauma Family/GeneralPractice Surgery-Gener
 
 def _diabetes(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: six wards of hospitals. D_v: patients of cardiologists. Label: whether they came back."""
-    columns: dict[str, Any] = dict(read_columns(folder / "diabetes130.parquet", "diabetes"))
+    columns = read_diabetes(folder / "diabetes130.parquet")
+    ward = np.asarray(columns["medical_specialty"])
+    sites = {name: ward == name for name in _WARDS.split()}
+    return sited("diabetes-wards", columns, diabetes_schema(), sites, ward == "Cardiology", rows, seed)
+
+
+def read_diabetes(path: Path) -> Columns:
+    """Read patients with diabetes, labelled by whether they came back to hospital."""
+    columns: dict[str, Any] = dict(read_columns(path, "diabetes"))
     columns["age"] = [int(str(age)[1:].split("-")[0]) + 5 for age in columns["age"]]
     columns["readmitted"] = ["no" if str(when) == "NO" else "yes" for when in columns["readmitted"]]
+    return columns
+
+
+def diabetes_schema() -> Schema:
+    """Public schema of patients with diabetes."""
     numbers = {
         **{"age": 100, "time_in_hospital": 14, "num_lab_procedures": 130, "num_procedures": 6},
         **{"num_medications": 80, "number_inpatient": 20, "number_diagnoses": 16},
@@ -87,10 +100,7 @@ def _diabetes(folder: Path, rows: int, seed: int) -> ExperimentDraw:
         Category(name="gender", categories=("Female", "Male", "Unknown/Invalid")),
         *(Category(name=drug, categories=doses) for drug in _DRUGS),
     ]
-    schema = Schema(columns=tuple(parts), label=Label(name="readmitted", classes=("no", "yes")))
-    ward = np.asarray(columns["medical_specialty"])
-    sites = {name: ward == name for name in _WARDS.split()}
-    return sited("diabetes-wards", columns, schema, sites, ward == "Cardiology", rows, seed)
+    return Schema(columns=tuple(parts), label=Label(name="readmitted", classes=("no", "yes")))
 
 
 _WINE = {
@@ -119,19 +129,30 @@ _SKY = {"TEMP": (-20, 45), "PRES": (980, 1050), "DEWP": (-40, 30), "RAIN": (0, 2
 
 def _air(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: eleven stations, all seasons. D_v: the twelfth in winter. Label: PM2.5 above 75."""
-    columns: dict[str, Any] = dict(read_columns(folder / "beijing_air_12stations.parquet", "air"))
+    columns = read_air(folder / "beijing_air_12stations.parquet")
+    measured, station = np.isfinite(np.asarray(columns["PM2.5"], np.float64)), np.asarray(columns["station"])
+    winter = np.isin(np.asarray(columns["month"]), (12, 1, 2))
+    names = sorted(set(station.tolist()))
+    sites = {name: measured & (station == name) for name in names[1:]}
+    sought = measured & winter & (station == names[0])
+    return sited("air-winter", columns, air_schema(), sites, sought, rows, seed)
+
+
+def read_air(path: Path) -> Columns:
+    """Read hours of Beijing's air, labelled by fine dust; where PM2.5 is not a number, the label is void."""
+    columns: dict[str, Any] = dict(read_columns(path, "air"))
     fine = np.asarray(columns["PM2.5"], np.float64)
     columns["dust"] = np.where(fine > 75, "bad", "fair")
+    return columns
+
+
+def air_schema() -> Schema:
+    """Public schema of hours of air."""
     bounds = {**_AIR, **_SKY}
     parts = tuple(
         Numeric(name=name, bounds=range_, clip=True, missing=range_[0]) for name, range_ in bounds.items()
     )
-    schema = Schema(columns=parts, label=Label(name="dust", classes=("fair", "bad")))
-    measured, station = np.isfinite(fine), np.asarray(columns["station"])
-    winter = np.isin(np.asarray(columns["month"]), (12, 1, 2))
-    names = sorted(set(station.tolist()))
-    sites = {name: measured & (station == name) for name in names[1:]}
-    return sited("air-winter", columns, schema, sites, measured & winter & (station == names[0]), rows, seed)
+    return Schema(columns=parts, label=Label(name="dust", classes=("fair", "bad")))
 
 
 def sited(

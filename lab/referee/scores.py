@@ -54,7 +54,7 @@ KINDS: Mapping[str, FigureKind] = {
     "rank correlation error": FigureKind("Spearman", -1, 0.003, 0.05),
     "AUC logistic": FigureKind("scikit-learn", 1, 0.003),
     "AUC boosted": FigureKind("scikit-learn", 1, 0.003),
-    "label right, forest": FigureKind("Tab-PE", 1, 0.005),
+    "label right, forest": FigureKind("scikit-learn", 1, 0.005),
     "impossible records": FigureKind("rules here", -1, 0.0005, 0.03),
     "K-marginal": FigureKind("SDNist", 1, 1.0),
     "inconsistent, age": FigureKind("SDNist", -1, 0.0005, 0.03),
@@ -178,8 +178,12 @@ def _outside(file: str) -> Callable[[MadeRows, Path], Figures]:
     return measure
 
 
-def _is_xor(name: str, _: RefereeTable) -> bool:
+def _is_xor(name: str) -> bool:
     return name.startswith("xor")
+
+
+def _has_two_classes(name: str, table: RefereeTable) -> bool:
+    return len(table.schema.classes) == 2 and not _is_xor(name) and name != "adult-thirds"
 
 
 SCORES: tuple[RefereeScore, ...] = (
@@ -191,8 +195,8 @@ SCORES: tuple[RefereeScore, ...] = (
         lambda name, table: bool(table.ordered) and name != "adult-thirds",
         _ranks,
     ),
-    RefereeScore(("AUC logistic", "AUC boosted"), lambda name, table: name == "adult", _models),
-    RefereeScore(("label right, forest",), _is_xor, _forest),
+    RefereeScore(("AUC logistic", "AUC boosted"), _has_two_classes, _models),
+    RefereeScore(("label right, forest",), lambda name, table: _is_xor(name) or name == "covtype", _forest),
     RefereeScore(
         ("impossible records",), lambda name, table: bool(table.rules) and name != "adult-thirds", _impossible
     ),

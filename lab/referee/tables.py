@@ -17,6 +17,7 @@ from fedkme.errors import DataError
 from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
+from lab.referee.site_tables import SiteTable, site_tables
 from sim.data.folder import data_file
 from sim.scenarios.base import domain
 
@@ -101,18 +102,34 @@ def rules_as_plain(schema: Schema) -> dict[str, Any]:
     return schema.model_dump(mode="json", include=keys) if schema.has_rules else {}
 
 
-def _drawn(table: Table, seed: int, train: float, test: float, owners: int) -> RefereeSplit:
+def _drawn(
+    table: Table, seed: int, train: float, test: float, owners: int | NDArray[np.int64] = 5
+) -> RefereeSplit:
+    """Draw the rows of a split; `owners` is their number, of alike ones, or the number of each row's."""
     order = np.random.default_rng(np.random.SeedSequence([seed, 38])).permutation(len(table))
     first, second = round(train * len(table)), round(test * len(table))
     chosen = order[:first]
     held_back = table.take(order[first : first + second])
-    return RefereeSplit(table.take(chosen), np.arange(len(chosen)) % owners, held_back)
+    of = np.arange(len(chosen)) % owners if isinstance(owners, int) else owners[chosen]
+    return RefereeSplit(table.take(chosen), of, held_back)
+
+
+def _of_sites(given: SiteTable) -> RefereeTable:
+    """Table of natural sites, or of five owners alike."""
+
+    def split(seed: int) -> RefereeSplit:
+        table, sites = given.read(data_file(given.file), given.schema)
+        return _drawn(table, seed, given.train, given.train / 4, 5 if sites is None else sites)
+
+    numbers = [column for column in given.schema.columns if isinstance(column, Numeric)]
+    ordered = tuple(name for column in numbers for name in column.names)
+    return RefereeTable(given.schema, split, given.file, ordered=ordered)
 
 
 def _adult(train: float, test: float, seed: int) -> RefereeSplit:
     path = data_file("adult_raw.parquet")
     table = table_from_columns(read_columns(path, "adult"), _adult_schema(), "adult")
-    return _drawn(table, seed, train, test, 5)
+    return _drawn(table, seed, train, test)
 
 
 _YEARS = "Preschool,1st-4th,5th-6th,7th-8th,9th,10th,11th,12th,HS-grad,Some-college,Assoc-voc,Assoc-acdm,"
@@ -156,6 +173,10 @@ def _adult_schema() -> Schema:
             "derived": {"education-num": {"function_of": "education", "values": years}},
         }
     )
+
+
+def _without_rules(schema: Schema) -> Schema:
+    return Schema(columns=schema.columns, label=schema.label, ignore=schema.ignore)
 
 
 _ADULT_RULES: Mapping[str, Rule] = {
@@ -244,7 +265,7 @@ def xor_table(k: int, rows: int = 20_000) -> RefereeTable:
         bits = np.random.default_rng(np.random.SeedSequence([seed, 38, k])).integers(
             0, 2, (rows * 5 // 4, _BITS)
         )
-        return _drawn(Table(bits, bits[:, :k].sum(axis=1) % 2), seed, 0.8, 0.2, 5)
+        return _drawn(Table(bits, bits[:, :k].sum(axis=1) % 2), seed, 0.8, 0.2)
 
     return RefereeTable(schema, split)
 
@@ -259,6 +280,9 @@ def tables() -> dict[str, RefereeTable]:
     }
     found = {
         "adult": RefereeTable(split=lambda seed: _adult(0.9, 0.1, seed), **adult),
+        "adult-atoms": RefereeTable(
+            split=lambda seed: _adult(0.9, 0.1, seed), **adult | {"schema": _without_rules(_adult_schema())}
+        ),
         "adult-thirds": RefereeTable(split=lambda seed: _adult(1 / 3, 1 / 3, seed), **adult),
         "acs": RefereeTable(
             _acs_schema(),
@@ -268,6 +292,7 @@ def tables() -> dict[str, RefereeTable]:
             ("AGEP", "EDU", "PINCP_DECILE"),
         ),
     }
+    found |= {name: _of_sites(table) for name, table in site_tables().items()}
     return found | {f"xor-{k}": xor_table(k) for k in range(2, 8)}
 
 

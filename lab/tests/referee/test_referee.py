@@ -340,3 +340,18 @@ def test_examples_of_the_help_can_be_parsed() -> None:
 def test_won_rows_have_figures_that_there_are() -> None:
     with (Path(standing.__file__).parent / "won.csv").open(encoding="utf-8") as file:
         assert all(row["figure"] in KINDS for row in csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", list(tables.site_tables()))
+def test_a_table_of_the_data_folder_has_a_name_for_each_column_and_rows_of_each_site(name: str) -> None:
+    table = tables.tables()[name]
+    names = [each["name"] for each in tables.columns_as_plain(table.schema)]
+    assert table.schema.label is not None
+    assert names == [*table.schema.names, table.schema.label.name]
+    if not table.is_here():
+        pytest.skip("the public data are not here")
+    split = table.split(0)
+    assert len(split.train) == len(split.owners) == pytest.approx(4 * len(split.test), abs=4)
+    assert set(np.unique(split.owners)) == set(range(split.owners.max() + 1))
+    assert len(tables.columns_of_table(split.test, table.schema)) == len(names)
+    assert not np.array_equal(table.split(1).train.values, split.train.values)
