@@ -20,7 +20,7 @@ from fedkme.tables.files import table_bytes
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
-from fedkme.tables.text import csv_text, harmless, text_columns
+from fedkme.tables.text import csv_encoded, harmless, text_columns
 
 WEIGHTED, REPEATS = "weighted.npz", "repeats.npz"
 MOST_ROWS = 50_000
@@ -61,7 +61,7 @@ def csv_of(table: Table, schema: Schema, more: Mapping[str, Sequence[str]]) -> b
     }
     for name, cells in more.items():
         columns[_free(name, columns)] = [*cells]
-    return csv_text(columns).encode()
+    return csv_encoded(columns)
 
 
 def unweighted(summary: Table) -> ListedRows:

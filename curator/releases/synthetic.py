@@ -29,7 +29,7 @@ from fedkme.tables.cells import date_of
 from fedkme.tables.columns import GAP, GAPS
 from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
-from fedkme.tables.text import csv_text, harmless, written_gap
+from fedkme.tables.text import csv_encoded, harmless, written_gap
 from fedkme.verdict import QualityVerdict, at_most_fair, lines_of
 
 Cell = str | int | float | None
@@ -244,7 +244,7 @@ def csv_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
         harmless(name): [harmless(cell) if isinstance(cell, str) else cell for cell in cells]
         for name, cells in columns.items()
     }
-    return csv_text(safe).encode()
+    return csv_encoded(safe)
 
 
 def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:

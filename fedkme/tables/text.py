@@ -80,13 +80,19 @@ def harmless(cell: str) -> str:
 
 def csv_text(columns: Mapping[str, Sequence[str | float | None]]) -> str:
     """Text of a .csv file with columns of equal length."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    rows = zip(*columns.values(), strict=True)
-    while part := list(islice(rows, _AT_ONCE)):
-        writer.writerows(part)
-    return out.getvalue()
+    return csv_encoded(columns).decode()
+
+
+def csv_encoded(columns: Mapping[str, Sequence[str | float | None]]) -> bytes:
+    """Encode columns of equal length as a .csv file in UTF-8; it takes a quarter of a StringIO's memory."""
+    out = io.BytesIO()
+    with io.TextIOWrapper(out, "utf-8", newline="", write_through=True) as text:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        rows = zip(*columns.values(), strict=True)
+        while part := list(islice(rows, _AT_ONCE)):
+            writer.writerows(part)
+        return out.getvalue()
 
 
 def _numbers(values: NDArray[Any], spec: Numeric) -> list[str]:

@@ -30,6 +30,7 @@ from fedkme.tables.table import Table, table_from_arrays
 CLASSIFIERS = ("LR", "GNB", "DT")
 MOST_ROWS = 20_000
 """Most rows of a table that are evaluated: its first rows."""
+_BLOCK_ROWS = 2_000
 IMAGE_SIDES = {64: 8, 784: 28}
 """Width of a table -> side of the square image that its rows are."""
 SHOWN = 6
@@ -212,7 +213,9 @@ def _by_name(schema: Schema, distances: NDArray[np.float64]) -> dict[str, float]
 
 def _as_seen(table: Table, schema: Schema) -> Table:
     """Replace missing values by the schema's public values, as all releases see rows."""
-    seen = schema.decode(Domain(schema).encode(table.values))
+    space = Domain(schema)
+    blocks = np.array_split(table.values, len(table) // _BLOCK_ROWS + 1)  # model space is wide
+    seen = np.concatenate([schema.decode(space.encode(block)) for block in blocks])
     # Present values stay exactly: scaling to and fro would break ties with synthetic rows.
     return Table(np.where(np.isclose(table.values, seen), table.values, seen), table.labels)
 
