@@ -25,6 +25,7 @@ from lab.referee.entrants import ENTRANTS, Entrant
 from lab.referee.environments import Environment, environments
 from lab.referee.figures import FILE, MADE, read_figures
 from lab.referee.scores import KINDS, SCORES
+from lab.referee.site_tables import site_tables
 
 GOOD = """
 import pathlib, shutil, sys
@@ -342,7 +343,7 @@ def test_won_rows_have_figures_that_there_are() -> None:
         assert all(row["figure"] in KINDS for row in csv.DictReader(file))
 
 
-@pytest.mark.parametrize("name", list(tables.site_tables()))
+@pytest.mark.parametrize("name", list(site_tables()))
 def test_a_table_of_the_data_folder_has_a_name_for_each_column_and_rows_of_each_site(name: str) -> None:
     table = tables.tables()[name]
     names = [each["name"] for each in tables.columns_as_plain(table.schema)]
