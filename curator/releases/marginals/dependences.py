@@ -52,7 +52,7 @@ MOST_COLUMNS, LARGE_COLUMNS = 5, 7
 """Most columns of a set beside the label, and where the noise is cheap."""
 VISIBLE, DEVIATIONS = 0.8, 5.0
 """Sets of a size are screened if a dependence of VISIBLE N is above DEVIATIONS of the noise."""
-LARGE_SHARE, LARGE_DEVIATIONS = 0.005, 5.8
+LARGE_SHARE, LARGE_DEVIATIONS = 0.01, 5.8
 """Most budget of sets of more than MOST_COLUMNS, and the deviations of their noise that are VISIBLE N."""
 ERROR = 0.01
 """Chance that anything stands out where nothing is."""
@@ -170,10 +170,15 @@ def plan_screen(codes: Codes, model: Model, rows: int, total: float) -> ScreenPl
 
 def _larger(counts: Sequence[int], largest: int, rows: int, total: float, parities: int) -> list[float]:
     """Noise of each size above `largest` whose sets, with those before, cost little and are not too many."""
-    sigma, sigmas, cost = VISIBLE * rows / LARGE_DEVIATIONS, list[float](), 0.0
+    sigma, sigmas = VISIBLE * rows / LARGE_DEVIATIONS, list[float]()
+    some, large = SCREEN_SHARE * total, LARGE_SHARE * total
     for size in range(largest + 1, min(LARGE_COLUMNS + 1, len(counts))):
-        cost, parities = cost + parity_cost(sigma, counts[size]), parities - counts[size]
-        if parities < 0 or cost > (SCREEN_SHARE if size <= MOST_COLUMNS else LARGE_SHARE) * total:
+        cost, parities = parity_cost(sigma, counts[size]), parities - counts[size]
+        if size <= MOST_COLUMNS:
+            some -= cost
+        else:
+            large -= cost
+        if min(some, large, parities) < 0:
             break
         sigmas.append(sigma)
     return sigmas
@@ -254,6 +259,8 @@ def table_of(
     Returns:
         The table; None where even two groups have too much noise, or nothing can hold the table.
     """
+    # the dependence is in what a label's classes differ by, and so is that part of the noise alone
+    beside = 1.0 if codes.label is None else 1.0 - 1.0 / codes.sizes[codes.label]
     for most in sorted({*_RESOLUTIONS, *(codes.sizes[c] for c in dependence.columns)}, reverse=True):
         clique, more = [], list(groups)
         for column in dependence.columns:
@@ -265,7 +272,7 @@ def table_of(
                 more.append(own)
             clique.append(len(codes.sizes) + more.index(own))
         whole, ordered = sizes_with(more, codes.sizes), tuple(sorted(clique))
-        noise = math.sqrt(2.0 / math.pi) * sigma * math.prod(whole[column] for column in ordered)
+        noise = math.sqrt(2.0 * beside / math.pi) * sigma * math.prod(whole[column] for column in ordered)
         part = COARSEST_PART if most == _RESOLUTIONS[-1] else NOISE_PART
         if noise <= part * dependence.rows:
             clique_of_codes = codes.label is None or ordered[-1] < len(codes.sizes)

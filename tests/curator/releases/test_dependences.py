@@ -32,12 +32,12 @@ from fedkme.verdict import CANNOT_TELL
 ROWS = 20_000
 
 
-def released(codes: IntArray, sizes: tuple[int, ...], seed: int = 1) -> MarginalRelease:
+def released(codes: IntArray, sizes: tuple[int, ...], seed: int = 1, epsilon: float = 1.0) -> MarginalRelease:
     oracle = TrustedNoise(PooledOracle(np.array_split(codes, 5), sizes), simulated(seed, "curator", "rounds"))
     label = len(sizes) - 1
     pairs = [(column, label) for column in range(label)]
     screened = Codes(sizes, label, {c: range(size) for c, size in enumerate(sizes[:-1]) if size > 4})
-    return asyncio.run(rounds(oracle, sizes, ROWS, 1.0, 1e-5, pairs, screened=screened))
+    return asyncio.run(rounds(oracle, sizes, ROWS, epsilon, 1e-5, pairs, screened=screened))
 
 
 def columns(sizes: tuple[int, ...]) -> IntArray:
@@ -56,19 +56,21 @@ def of_rule(codes: IntArray, rule: tuple[Clique, int], sizes: tuple[int, ...]) -
     return np.asarray(sum(codes[:, c] * 2 // sizes[c] for c in chosen) % classes, dtype=np.int64)
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 7])
-def test_the_xor_of_some_columns_is_found_and_kept(size: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "epsilon"), [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (6, 0.3), (7, 0.3)]
+)
+def test_the_xor_of_some_columns_is_found_and_kept(size: int, epsilon: float) -> None:
     sizes, rule = (2,) * 9, (tuple(range(size)), 2)
     codes = columns(sizes)
     codes[:, -1] = of_rule(codes, rule, sizes)
-    release = released(codes, sizes)
+    release = released(codes, sizes, epsilon=epsilon)
     assert (*range(size), 8) in release.cliques
-    assert agreement(release, rule, sizes) > (0.96 if size == 7 else 0.98)
+    assert agreement(release, rule, sizes) > (0.98 if epsilon == 1 and size < 7 else 0.9)
     assert release.screen is not None
     rows = release.model.sample(ROWS, np.random.default_rng(0))
     assert missing_from(release.screen, rows, ROWS) == []
-    assert Sound().epsilon([release.event], 1e-5).epsilon == pytest.approx(1.0, rel=1e-6)
-    assert Sound().epsilon([release.pieces], 1e-5).epsilon <= 1.0 + 1e-3
+    assert Sound().epsilon([release.event], 1e-5).epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert Sound().epsilon([release.pieces], 1e-5).epsilon <= epsilon * (1.0 + 1e-3)
 
 
 def test_classes_that_no_pair_tells_apart_are_found_too() -> None:
@@ -140,7 +142,7 @@ def test_what_noise_explains_goes_and_margins_of_two_columns_stay(
 
 def test_small_budgets_screen_large_sets_with_the_noise_that_hides_all_but_a_full_dependence() -> None:
     model = fit((2,) * 10, [Measurement((c,), np.full(2, 1e4), 5.0) for c in range(10)], ROWS, 10)
-    for total, sizes in ((0.0072, 4), (0.071, 6), (0.63, 6), (1e-5, 0)):
+    for total, sizes in ((0.0030, 2), (0.0072, 6), (0.071, 6), (0.63, 6), (1e-5, 0)):
         plan = plan_screen(Codes((2,) * 10, 9), model, ROWS, total)
         blocks = () if plan is None else plan.blocks
         assert [len(block) for block in blocks] == [math.comb(9, size) for size in range(2, sizes + 2)][
