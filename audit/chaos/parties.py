@@ -61,7 +61,7 @@ from sim.engines.loopback import policy_of
 
 SEED = 5
 """Seed of all parties' noise."""
-PROGRESS_S, GRACE_S, CONNECT_S = 120.0, 200.0, 200.0
+PROGRESS_S, GRACE_S, CONNECT_S = 120.0, 400.0, 400.0
 DIAL_S = 60.0
 """Seconds for which a party dials before it says why it cannot."""
 _ADDRESS = "127.0.0.1:1"

@@ -272,6 +272,10 @@ def test_a_commit_in_doubt_is_found_by_the_next_process_unless_the_older_one_wro
             238134761,
             "the store refused to note a verdict, and kept it: the command asked anew, D_v paid twice",
         ),
+        (
+            3192,
+            "the curator's handshakes failed, then an owner was not heard: together longer than its grace",
+        ),
         (238137455, "an owner's lie ended the run, and its consumer was stopped as it heard so"),
     ],
 )
