@@ -164,8 +164,7 @@ def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) 
     """Number of directions that D_v picks, and the share of its epsilon for each."""
     cells, spec = settings.cells, spec_for(schema, 0, settings.cells.dimension)
     of_target = validation_epsilon(settings, request.count_deviation)
-    projected = spec.dimension < spec.width
-    picks, share = pick_rule(request.validation_rows, of_target, offers_columns(spec, schema), projected)
+    picks, share = pick_rule(request.validation_rows, of_target, offers_columns(spec, schema))
     if request.count_deviation:  # counts of another law cost no pure epsilon that picks could have a share of
         picks = 0
     picks = picks if cells.picks is None else cells.picks

@@ -53,9 +53,8 @@ class CellsSettings(Settings):
     (`dimension` is no less than their columns, encoded), or have categories and not too many numbers
     (docs/decisions/009); else 0."""
     pick_share: float | None = Field(None, gt=0, le=0.5)
-    """Share of D_v's epsilon for each pick; D_v's histogram gets the rest. None: 25 / (epsilon |D_v|), one
-    and a half times as much where rows are projected, at most .25, and at most half of epsilon for all
-    picks."""
+    """Share of D_v's epsilon for each pick; D_v's histogram gets the rest. None: 37.5 / (epsilon |D_v|), at
+    most .25, and at most half of epsilon for all picks."""
     dimension: int = Field(128, ge=2, le=512)
     """Number of coordinates in which a code book measures rows."""
 

@@ -229,10 +229,8 @@ def _discriminants(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Fisher's discriminants in the span of `leading`, (d, k): (C, d), offsets (C,), within-class (k, k)."""
     rows, counts, k = float(sketch.rows), np.maximum(sketch.counts, 1.0), leading.shape[1]
-    # Noisy means of nearly empty classes are shrunk towards the common mean.
-    trust = counts / (counts + sketch.deviation * np.sqrt(k))
     centre = origin @ leading
-    means = centre + trust[:, None] * (sketch.sums @ leading / counts[:, None] - centre)
+    means = _class_means(sketch, centre, sketch.sums @ leading)
     within = leading.T @ sketch.second @ leading / rows - (counts[:, None] * means).T @ means / rows
     values, vectors = np.linalg.eigh((within + within.T) / 2.0)
     ridge = np.sqrt(2.0 * k) * sketch.deviation / rows + 0.01 * max(float(values.mean()), 1e-9)
@@ -240,6 +238,24 @@ def _discriminants(
     prior = np.log(counts / counts.sum())
     offsets = prior - 0.5 * np.einsum("ck,ck->c", inside, means + centre)
     return inside @ leading.T, offsets, within
+
+
+def _class_means(sketch: Sketch, centre: FloatArray, sums: FloatArray) -> FloatArray:
+    """Noisy means of classes, (C, k); those of nearly empty classes are shrunk towards the common mean."""
+    counts = np.maximum(sketch.counts, 1.0)
+    trust = counts / (counts + sketch.deviation * np.sqrt(min(LEADING, len(sketch.second))))
+    means: FloatArray = centre + trust[:, None] * (sums / counts[:, None] - centre)
+    return means
+
+
+def covariance_within(sketch: Sketch) -> FloatArray:
+    """Covariance of z within classes, or of all rows where the sketch has no classes, (d, d)."""
+    rows, origin = float(sketch.rows), sketch.sums.sum(axis=0) / float(sketch.rows)
+    if len(sketch.sums) == 1:
+        return np.asarray(sketch.second / rows - np.outer(origin, origin))
+    means, counts = _class_means(sketch, origin, sketch.sums), np.maximum(sketch.counts, 1.0)
+    within: FloatArray = sketch.second / rows - (counts[:, None] * means).T @ means / rows
+    return within
 
 
 def principal(matrix: FloatArray, count: int) -> FloatArray:

@@ -27,19 +27,29 @@ earlier picks, the rest of the menu is public. So at most k picks and the histog
 the picks, compose adaptively to k epsilon_s + (epsilon_v - k epsilon_s) = epsilon_v. The picks change nothing
 in the behaviour of any party but the cells of all owners, by the offer. An owner's histogram has the same
 sensitivity in any cells.
+
+**The other sign bits, given the picks.** Rows on D_v's side of a cut have other means along the book's own
+directions, so that D_v would be on one side of these, too, and their cells empty. With the pool's covariance
+W = F F' + D, from the sketch, and picks P of z, G = F'P and C = P'WP = G'G + D:
+
+    W_P = F (1 - G C^-1 G') F'      covariance that remains given P'z,
+    u - P C^-1 G'F'u                for the leading eigenvectors u of W_P
+
+is uncorrelated in the pool with every pick. These directions take the place of the book's own. They are
+functions of menu and picks alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from fedkme.arrays import COORDINATES, WIDTHS, FloatArray, Numbers, Rows, whole
-from fedkme.cells.codebook import CodeBook
+from fedkme.cells.codebook import CodeBook, principal
 from fedkme.cells.disclosures import PICK_SENSITIVITY
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.cells.projection import Projection
@@ -55,20 +65,21 @@ MOST_OF_PICKS = 0.5
 USUAL_PICKS = 2
 MOST_SHARE = 0.25
 """Largest share of D_v's epsilon for one pick, where the settings name no share."""
-ENOUGH_OF_MANY = 1.5
-"""Factor on ENOUGH where rows are projected: such a menu has hundreds of directions, with uncertain
-levels."""
 LEAST_REACH = 75.0
 """Least rows of D_v times epsilon at which picks are worth their cost."""
-ENOUGH = 25.0
+ENOUGH = 37.5
 """Rows times epsilon of a pick that is seldom due to chance: a direction along which all of D_v is far has
-odds of e^12 over a direction along which no row is far."""
+odds of e^18 over a direction along which no row is far. Menus have a hundred directions, many of them half as
+far as the first one."""
 MOST_OFFERED = 1024
 """Most directions of a menu."""
 LEVELS = Numbers(-0.5, 0.5)
 """Domain of levels, that of f."""
 _PLACES = Numbers(0, 2**31)
 _SHARES = Numbers(2.0**-60, MOST_OF_PICKS)
+DIGITS = 9
+"""Decimals of directions that each party computes by itself."""
+_LEAST = 1e-12
 _STEPS = 2.0**20
 """Integer steps of f in half of its range."""
 
@@ -82,6 +93,8 @@ class Menu:
         axes: coordinates of z that are further directions.
         columns: coordinates of the encoded row that are further directions, with o = 0, where z is a
             projection of the row.
+        factor: F, (d, f), of the pool's covariance; with f = 0 the book keeps its own directions.
+        rests: D, variance along each direction of z that F leaves, (of_z,).
         cuts: c of the M = q + len(axes) + len(columns) directions, in that order, (M,).
         widths: w, (M,).
         levels: e, (M,), in [-1/2, 1/2].
@@ -99,16 +112,22 @@ class Menu:
     picks: int
     share: float
     columns: tuple[int, ...] = ()
+    factor: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    rests: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         leading = COORDINATES.array(self.leading, (None, None), "a menu's directions")
         axes, columns = (_PLACES.counts(each, "a menu's places") for each in (self.axes, self.columns))
         size = leading.shape[1] + len(axes) + len(columns)
-        if not 1 <= size <= MOST_OFFERED or max(axes, default=0) >= len(leading) or len(self.close) != size:
+        factor = COORDINATES.array(self.factor, (None, None), "a menu's factor")
+        fits = max(axes, default=0) < len(leading) and (not factor.size or len(factor) == len(leading))
+        if not 1 <= size <= MOST_OFFERED or len(self.close) != size or not fits:
             raise ConfigError("a menu's directions do not fit each other", "Compare the parties' versions.")
-        near = Numbers(0, size - 1)
+        near, rests = Numbers(0, size - 1), leading.shape[1] + len(axes) if factor.size else 0
         checked = {
             "leading": leading,
+            "factor": factor,
+            "rests": WIDTHS.array(self.rests, (rests,), "a menu's rests"),
             "axes": axes,
             "columns": columns,
             "cuts": COORDINATES.array(self.cuts, (size,), "a menu's cuts"),
@@ -162,8 +181,9 @@ class Menu:
         """Plain values; `menu_from_json` reads them back."""
         arrays = {name: getattr(self, name).tolist() for name in ("leading", "cuts", "widths", "levels")}
         places = {"axes": [*self.axes], **({"columns": [*self.columns]} if self.columns else {})}
+        pool = {name: getattr(self, name).tolist() for name in ("factor", "rests") if self.factor.size}
         close = [list(each) for each in self.close]
-        return {**arrays, **places, "close": close, "picks": self.picks, "share": self.share}
+        return {**arrays, **pool, **places, "close": close, "picks": self.picks, "share": self.share}
 
 
 def menu_from_json(plain: Mapping[str, Any]) -> Menu:
@@ -174,24 +194,23 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
     """
     names = ("leading", "axes", "cuts", "widths", "levels", "close", "picks", "share")
     try:
-        return Menu(**{name: plain[name] for name in names}, columns=plain.get("columns", ()))
+        added = {name: plain[name] for name in ("columns", "factor", "rests") if name in plain}
+        return Menu(**{name: plain[name] for name in names}, **added)
     except (KeyError, TypeError, AttributeError):
         raise ConfigError("this is no menu of directions", "Compare the parties' versions.") from None
 
 
-def pick_rule(rows: int, epsilon: float, columns: bool, projected: bool = False) -> tuple[int, float]:
+def pick_rule(rows: int, epsilon: float, columns: bool) -> tuple[int, float]:
     """Choose the number of picks, and the share of epsilon for each, from public facts.
 
     Args:
         rows: m, rows of D_v.
         epsilon: epsilon of D_v in all.
         columns: whether the menu has columns of the encoded row (fedkme.cells.menu).
-        projected: whether z is a projection of the row.
     """
     reach = rows * epsilon
     picks = USUAL_PICKS if columns and reach >= LEAST_REACH else 0
-    enough = ENOUGH_OF_MANY * ENOUGH if projected else ENOUGH
-    return picks, min(enough / max(reach, 1e-9), MOST_SHARE)
+    return picks, min(ENOUGH / max(reach, 1e-9), MOST_SHARE)
 
 
 def histogram_of(menu: Menu, epsilon: float) -> HistogramNoise:
@@ -257,7 +276,7 @@ def _rate(event: BoundedRange) -> float:
 def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> CodeBook:
     """Code book with the picked directions as its first sign bits; without picks, the plan's own code book.
 
-    Every party gets the same code book, to the last bit.
+    Every party gets the same code book: picks to the last bit, other directions to DIGITS decimals.
 
     Raises:
         ProtocolError: the picks are not on this menu.
@@ -272,7 +291,7 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
     directions = book.arrays["directions"]
     places = [place for place in picks if place < menu.of_z]
     columns = [place for place in picks if menu.of_z <= place < menu.none]
-    rest = directions[:, : directions.shape[1] - len(places) - len(columns)]
+    rest = _remaining(menu, directions, places, directions.shape[1] - len(places) - len(columns))
     arrays = {
         **book.arrays,
         "directions": np.concatenate([menu.vectors[:, places], rest], axis=1),
@@ -282,6 +301,27 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
         which = [menu.columns[place - menu.of_z] for place in columns]
         arrays["columns"] = np.stack([np.array(which, np.float64), menu.cuts[columns]])
     return replace(book, arrays=arrays)
+
+
+def _remaining(menu: Menu, directions: FloatArray, places: Sequence[int], count: int) -> FloatArray:
+    """Directions for the sign bits that picks leave, (d, count); see the head of this module.
+
+    A menu whose numbers cannot be computed with keeps the book's own directions: no picks may be refused.
+    """
+    own = directions[:, :count]
+    if not menu.factor.size or not places or not count:
+        return own
+    factor, picked = menu.factor, menu.vectors[:, list(places)]
+    along = factor.T @ picked
+    try:
+        solved = np.linalg.solve(along.T @ along + np.diag(menu.rests[list(places)]), along.T)
+        vectors = principal(factor @ (factor.T - along @ (solved @ factor.T)), count)
+    except np.linalg.LinAlgError:
+        return own
+    vectors = vectors * np.where(np.take_along_axis(vectors, np.abs(vectors).argmax(0)[None], 0) < 0, -1, 1)
+    apart = vectors - picked @ (solved @ (factor.T @ vectors))
+    apart = np.round(apart / np.maximum(np.linalg.norm(apart, axis=0), _LEAST), DIGITS)
+    return apart if np.isfinite(apart).all() else own
 
 
 def _is_pick(menu: Menu, picks: Sequence[int]) -> bool:

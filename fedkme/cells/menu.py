@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray, IntArray
-from fedkme.cells.codebook import CodeBook, principal
+from fedkme.cells.codebook import CodeBook, covariance_within, principal
 from fedkme.cells.directions import MOST_OFFERED, Menu
 from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch
@@ -110,6 +110,8 @@ def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share:
     near = (correlation[:size, :size] > CLOSE) & ~_apart(np.array([cut.axis for cut in candidates]), tails)
     chosen = [candidates[place] for place in offered]
     axes = tuple(cut.axis for cut in chosen if cut.axis >= 0)
+    of_z = [place for place in offered.tolist() if place < len(whole) or not projected]
+    factor, rests = _factors(covariance_within(sketch), vectors[:, of_z], least)
     return Menu(
         leading[:, offered[offered < len(whole)]],
         () if projected else axes,
@@ -120,7 +122,18 @@ def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share:
         picks,
         share,
         axes if projected else (),
+        factor,
+        rests,
     )
+
+
+def _factors(covariance: FloatArray, directions: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+    """F and D of `Menu` for directions, (d, of_z)."""
+    vectors = principal(covariance, LEADING_OFFERED)
+    lengths = np.einsum("df,de,ef->f", vectors, covariance, vectors)
+    factor = vectors * np.sqrt(np.maximum(lengths, 0.0))
+    variances = np.einsum("dp,de,ep->p", directions, covariance, directions)
+    return factor, np.maximum(variances - np.square(factor.T @ directions).sum(axis=0), least)
 
 
 @dataclass(frozen=True, slots=True)

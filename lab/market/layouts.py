@@ -140,8 +140,16 @@ def _mixed_mnist(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     return small(mixed_images(folder, rows, seed, 24_000), "mnist-small500", 500, seed, mixed=True)
 
 
-def small(draw: ExperimentDraw, name: str, owners: int, seed: int, *, mixed: bool) -> ExperimentDraw:
-    """Deal the rows of a draw to many owners with SMALLEST to LARGEST rows each.
+def small(
+    draw: ExperimentDraw,
+    name: str,
+    owners: int,
+    seed: int,
+    *,
+    mixed: bool,
+    span: tuple[int, int] = (SMALLEST, LARGEST),
+) -> ExperimentDraw:
+    """Deal the rows of a draw to many owners with few rows each.
 
     Args:
         draw: has the rows to deal; leftover rows go to no owner.
@@ -149,6 +157,7 @@ def small(draw: ExperimentDraw, name: str, owners: int, seed: int, *, mixed: boo
         owners: K.
         seed: of the deal.
         mixed: shuffle the rows of all owners first; otherwise a small owner's rows are neighbours.
+        span: fewest and most rows of an owner.
 
     Raises:
         ConfigError: there are not enough rows.
@@ -158,7 +167,7 @@ def small(draw: ExperimentDraw, name: str, owners: int, seed: int, *, mixed: boo
     tables = list(scenario.owners.values())
     values = np.concatenate([table.values for table in tables])
     labels = np.concatenate(draw.labels)
-    sizes = rng.integers(SMALLEST, LARGEST, owners, endpoint=True)
+    sizes = rng.integers(*span, owners, endpoint=True)
     if sizes.sum() > len(values):
         raise ConfigError(f"{len(values)} rows do not make {owners} owners", "Take fewer owners.")
     order = rng.permutation(len(values)) if mixed else np.arange(len(values))

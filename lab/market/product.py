@@ -15,7 +15,6 @@ from curator.payouts.payout import rank_owners
 from curator.summary.settings import SummarySettings
 from fedkme.arrays import FloatArray
 from fedkme.tables.table import Table
-from lab.experiments.cells_draw import labels_of
 from lab.market.pool import DELTA, Chosen, PooledRows, SummaryQuestion
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process
 from sim.scenarios.base import owner_names
@@ -56,7 +55,8 @@ def product(
 
     def chosen(table: Table, weights: FloatArray) -> Chosen:
         rows = np.asarray(scenario.schema.encode(table.values), np.float64)
-        return Chosen(rows, labels_of(table), weights, accessed, kendall)
+        labels = np.zeros(len(table), np.int64) if table.labels is None else table.labels
+        return Chosen(rows, labels, weights, accessed, kendall)
 
     return {
         f"{name} + prune": chosen(summary_rows, np.full(len(summary_rows), 1.0 / len(summary_rows))),

@@ -25,13 +25,12 @@ def test_two_directions_are_picked_where_d_v_has_enough_rows() -> None:
     epsilon = SummarySettings(protocol="cells").privacy.of_row
     count, share = picked()
     assert count == 2
-    assert share == pytest.approx(25 / (250 * epsilon))
+    assert share == pytest.approx(37.5 / (250 * epsilon))
     least = math.ceil(75 / epsilon)
     assert picked(rows=least) == (2, 0.25)
     assert picked(rows=least - 1)[0] == 0
     assert picked(Schema(columns=(AGE, AGE.model_copy(update={"name": "pay"}))))[0] == 2
-    assert picked(dimension=3)[1] == pytest.approx(1.5 * share)  # rows are projected
-    assert picked(dimension=3)[0] == 2
+    assert picked(dimension=3) == (2, share)  # rows are projected
     assert picked(Schema(columns=(AGE.model_copy(update={"count": 4}), AGE)), dimension=3)[0] == 0  # numbers
     assert picked(Schema(columns=(Numeric(name="x", bounds=(0, 1), count=9),)))[0] == 0  # images
     assert picked(deviation=4.0)[0] == 0  # counts that are no pure epsilon

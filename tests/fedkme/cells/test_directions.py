@@ -211,7 +211,8 @@ def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
     assert np.array_equal(cells & 1, pool[:, LATE] > 0)
     z = Projection(book.spec, WIDE)(pool) - book.arrays["origin"]
     assert np.array_equal((cells >> 1) & 1, z @ menu.leading[:, 0] > menu.cuts[0])
-    assert np.array_equal((cells >> 2) & 1, book.cells_of(pool) & 1)
+    own = chosen_book(book, replace(plain, factor=np.zeros((0, 0)), rests=np.zeros(0)), (place, leading))
+    assert np.array_equal((own.cells_of(pool) >> 2) & 1, book.cells_of(pool) & 1)
     for wrong in ([-1], [WIDE.encoded_width], [0.5]):
         plain_book = chosen.to_json()
         plain_book["arrays"]["columns"] = [wrong, [0.0]]
@@ -248,7 +249,8 @@ def test_picks_are_the_first_sign_bits_and_the_book_survives_the_wire(own: bool)
     cells = received.cells_of(POOL, labels)
     assert np.array_equal(cells & 1, POOL[:, 4] > 0)
     assert np.array_equal((cells >> 1) & 1, POOL[:, 3] > 0)
-    assert np.array_equal((cells >> 2) & 1, book.cells_of(POOL, labels) & 1)
+    kept = chosen_book(book, replace(plain, factor=np.zeros((0, 0)), rests=np.zeros(0)), picks)
+    assert np.array_equal((kept.cells_of(POOL, labels) >> 2) & 1, book.cells_of(POOL, labels) & 1)
     one, other = POOL[:50], np.concatenate([OTHERS[:1], POOL[1:50]])
     moved = (counts(chosen.cells_of(rows, labels[:50]), chosen.cells) for rows in (one, other))
     assert np.abs(next(moved) - next(moved)).sum() in (0, SENSITIVITY)
@@ -258,6 +260,43 @@ def test_picks_are_the_first_sign_bits_and_the_book_survives_the_wire(own: bool)
     )
     assert chosen_book(book, menu, ()) is book
     assert chosen_book(book, None, ()) is book
+
+
+def test_the_other_sign_bits_are_not_correlated_with_the_picks_in_the_pool() -> None:
+    # A number with two humps that other numbers follow: the book's own directions say again what a cut of it
+    # says, and D_v beyond the cut is on one side of them all.
+    schema = Schema(columns=tuple(Numeric(name=f"x{n}", bounds=(0, 1)) for n in range(6)))
+    rng = np.random.default_rng(0)
+    level = np.where(rng.random(8_000) < 0.5, rng.normal(0.75, 0.05, 8_000), rng.normal(0.25, 0.05, 8_000))
+    rows = np.column_stack([level, *(0.4 * level + 0.6 * rng.random(8_000) for _ in range(5))])
+    spec = spec_for(schema, 3)
+    total = sketch.coordinates(rows, None, Projection(spec, schema), None)
+    noisy = sketch.release(total, len(rows), 6, None, 12.0, simulated(1, "curator", "sketch"))
+    book = sketch_book(noisy, 3, spec, schema)
+    menu = make_menu(noisy, book, schema, 1, 0.1)
+    assert menu is not None
+    plain = menu_from_json(json.loads(json.dumps(menu.to_json())))
+    place = next(i for i in range(len(menu)) if i >= menu.leading.shape[1] and menu.cuts[i] > 0.1)
+    chosen = chosen_book(book, plain, (place,))
+    z = Projection(spec, schema)(rows) - book.arrays["origin"]
+    first, *others = (z @ chosen.arrays["directions"]).T
+    assert all(abs(np.corrcoef(first, other)[0, 1]) < 0.1 for other in others)
+    own = chosen_book(book, replace(plain, factor=np.zeros((0, 0)), rests=np.zeros(0)), (place,))
+    beyond = rows[level > 0.8]
+    used = [np.bincount(each.cells_of(beyond) >> 1, minlength=4) / len(beyond) for each in (chosen, own)]
+    assert [np.count_nonzero(shares > 0.1) for shares in used] == [4, 2]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_no_factor_of_a_lying_curator_makes_a_pick_fail(seed: int) -> None:
+    # A failure that depends on the pick would disclose it before the ledger has a line of it.
+    menu, book = offered()
+    rng = np.random.default_rng(seed)
+    scale = 10.0 ** rng.uniform(-12, 12)
+    factor = scale * rng.normal(size=(menu.factor.shape[0], 3)) * (rng.random(3) < 0.7)
+    lies = replace(menu, factor=factor, rests=10.0 ** rng.uniform(-12, 12, menu.of_z))
+    picks = tuple(rng.choice(len(menu), 2, replace=False).tolist())
+    assert chosen_book(book, lies, picks).cells == book.cells
 
 
 def test_picks_and_menus_that_do_not_fit_are_refused() -> None:
@@ -275,6 +314,9 @@ def test_picks_and_menus_that_do_not_fit_are_refused() -> None:
         {"axes": [99] * len(menu.axes)},
         {"close": [[len(menu)]] * len(menu)},
         {"picks": 5},
+        {"factor": [[1.0]]},
+        {"rests": [1.0]},
+        {"rests": [0.0] * menu.of_z},
         {"share": 0.3},
         {"share": None},
     ):
