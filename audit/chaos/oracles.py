@@ -155,7 +155,7 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
         if party.startswith("consumer"):
             usual, lost = _paid(undisturbed.ledgers[party]), set[str]()
             if _distrusted(outcome):
-                lost = {run for run, status in outcome.statuses.items() if status in _REFUSED}
+                lost = {run for run, status in outcome.statuses.items() if status in (*_REFUSED, "asked")}
             for what, count in _paid(lines, lost).items():
                 if count > max(1, usual[what]):  # noise decides whether there is a second pick
                     yield f"once: {party} paid {count} times: {' for '.join(what)}"

@@ -276,6 +276,7 @@ def test_a_commit_in_doubt_is_found_by_the_next_process_unless_the_older_one_wro
             3192,
             "the curator's handshakes failed, then an owner was not heard: together longer than its grace",
         ),
+        (4463, "a curator put back from a backup refused the keys of a run that D_v had paid for"),
         (238137455, "an owner's lie ended the run, and its consumer was stopped as it heard so"),
     ],
 )

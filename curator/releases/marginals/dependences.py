@@ -52,8 +52,9 @@ MOST_COLUMNS, LARGE_COLUMNS = 5, 7
 """Most columns of a set beside the label, and where the noise is cheap."""
 VISIBLE, DEVIATIONS = 0.8, 5.0
 """Sets of a size are screened if a dependence of VISIBLE N is above DEVIATIONS of the noise."""
-LARGE_SHARE, LARGE_DEVIATIONS = 0.01, 5.8
-"""Most budget of sets of more than MOST_COLUMNS, and the deviations of their noise that are VISIBLE N."""
+LARGE_SHARE, LARGE_DEVIATIONS, LEAST_SHARE = 0.01, 5.8, 0.002
+"""Most budget of sets of more than MOST_COLUMNS, the deviations of their noise that are VISIBLE N, and the
+budget that a size may have anyway, for less noise."""
 ERROR = 0.01
 """Chance that anything stands out where nothing is."""
 MOST_FOUND = 4
@@ -170,9 +171,10 @@ def plan_screen(codes: Codes, model: Model, rows: int, total: float) -> ScreenPl
 
 def _larger(counts: Sequence[int], largest: int, rows: int, total: float, parities: int) -> list[float]:
     """Noise of each size above `largest` whose sets, with those before, cost little and are not too many."""
-    sigma, sigmas = VISIBLE * rows / LARGE_DEVIATIONS, list[float]()
+    hiding, sigmas = VISIBLE * rows / LARGE_DEVIATIONS, list[float]()
     some, large = SCREEN_SHARE * total, LARGE_SHARE * total
     for size in range(largest + 1, min(LARGE_COLUMNS + 1, len(counts))):
+        sigma = min(hiding, parity_sigma(LEAST_SHARE * total, counts[size]))
         cost, parities = parity_cost(sigma, counts[size]), parities - counts[size]
         if size <= MOST_COLUMNS:
             some -= cost
