@@ -18,7 +18,7 @@ from fedkme.features.sums import Layout
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.counts import Measurement, Screen
-from fedkme.sums.values import Marginals, Parities, SumQuery
+from fedkme.sums.values import Marginals, Parities, ScoreProducts, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -78,7 +78,14 @@ class OwnersInMemory:
 
     async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Pooled parities with noise."""
-        vector = SumVector(SumQuery((), Layout(), parities=parities), self.schema)
+        return self._noisy(SumQuery((), Layout(), parities=parities), sigmas)
+
+    async def products(self, products: ScoreProducts, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Pooled products of scores with noise."""
+        return self._noisy(SumQuery((), Layout(), products=products), sigmas)
+
+    def _noisy(self, query: SumQuery, sigmas: Sequence[float]) -> list[NoisyTable]:
+        vector = SumVector(query, self.schema)
         noise = self.noise
         blocks = zip(vector.tables(self._total(vector)), sigmas, strict=True)
         return [(sums + noise.gaussian(sigma, sums.size), sigma) for sums, sigma in blocks]
@@ -113,6 +120,10 @@ class FreshNoise(OwnersInMemory):
     async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Pooled parities, with noise that `noise_ratio` enlarges."""
         return await super().parities(parities, [sigma * self.noise_ratio for sigma in sigmas])
+
+    async def products(self, products: ScoreProducts, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Pooled products of scores, with noise that `noise_ratio` enlarges."""
+        return await super().products(products, [sigma * self.noise_ratio for sigma in sigmas])
 
 
 class PooledOracle:

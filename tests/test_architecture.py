@@ -64,7 +64,7 @@ FAMILIES = ("summary", "cells", "sums")
 LARGE = {
     "curator/releases": 14,
     "fedkme": 16,
-    "fedkme/answers": 16,
+    "fedkme/answers": 20,
     "fedkme/privacy": 13,
     "fedkme/tables": 13,
     "fedkme/wire": 14,

@@ -363,10 +363,14 @@ def _releases(protocol: str) -> list[Case]:
         cases.append(_release(protocol, "noisy rounds", exercises=("several questions",), **tables))
         many: dict[str, Any] = {"times": _MANY, "exercises": ("parities",), **tables}
         cases.append(
-            _release(protocol, "a screen for dependences, then the curator dies", curator_dies=22, **many)
+            _release(protocol, "a screen for dependences, then the curator dies", curator_dies=26, **many)
         )
         secure_many: dict[str, Any] = {"pooling": _SECURE, "policies": noisy, **many}
         cases.append(_release(protocol, "a screen for dependences, noise of owners", **secure_many))
+        scored: dict[str, Any] = {**many, "exercises": ("products",)}
+        cases.append(_release(protocol, "products of scores", **scored))
+        scored = {**secure_many, "exercises": ("products",)}
+        cases.append(_release(protocol, "products of scores, noise of owners", **scored))
         cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
         merged: dict[str, Any] = {"bins": 16, "epsilon": 60.0, "table": "crowded", "times": _MANY, **tables}

@@ -88,6 +88,7 @@ CHECKS: Mapping[str, Callable[[Case, Played], bool]] = {
     ),
     "several questions": lambda case, played: len(queries(played)) > 1,
     "parities": lambda case, played: any(query.parities is not None for query in queries(played)),
+    "products": lambda case, played: any(query.products is not None for query in queries(played)),
     "merged bins": lambda case, played: any(
         query.marginals is not None and bool(query.marginals.merged) for query in queries(played)
     ),

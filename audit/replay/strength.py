@@ -21,6 +21,7 @@ from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.maps import ROW_UNIT
 from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp, leaves
 from fedkme.secagg.noise import SMOOTHING
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 
 _ROUNDING = 1.0 + 1e-6
@@ -155,11 +156,11 @@ def _weak_release(
     sums = queries(played)
     query = sums[0]
     if query.marginals is not None:  # a row leaves one cell of each table and enters another
-        blocks_of = [part.parities is not None for part in sums for _ in SumVector(part, case.schema).weights]
-        signs = [*blocks_of, *([False] * len(draws))]  # where a curator died, draws may be more than blocks
+        asked = [part for part in sums for _ in SumVector(part, case.schema).weights]
+        queried = [*asked, *([query] * len(draws))]  # where a curator died, draws may be more than blocks
         spent += sum(
-            (4.0 * draw.size if parities else 2.0) / draw.scale**2
-            for draw, parities in zip(draws, signs, strict=False)
+            _square_of_move(part, draw.size) / draw.scale**2
+            for draw, part in zip(draws, queried, strict=False)
         )
     elif query.sketch is not None:
         vector = SumVector(query, case.schema)
@@ -179,6 +180,15 @@ def _weak_release(
         )
     if spent > allowed * _ROUNDING:
         yield f"noise allows moves of {math.sqrt(spent / allowed):.4g} times what the plan says"
+
+
+def _square_of_move(query: SumQuery, size: int) -> float:
+    """Largest squared distance in L2 by which a row moves a block of so many numbers."""
+    if query.parities is not None:
+        return 4.0 * size
+    if query.products is not None:  # of k (k - 1) / 2 pairs of k scores
+        return ((1.0 + math.sqrt(1.0 + 8.0 * size)) / 2.0 * 256.0**2) ** 2
+    return 2.0
 
 
 def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[Disclosure]) -> Iterator[str]:

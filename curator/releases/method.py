@@ -25,7 +25,7 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import ReleaseSettings
-from fedkme.sums.values import Marginals, Parities, SumQuery
+from fedkme.sums.values import Marginals, Parities, ScoreProducts, SumQuery
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
@@ -115,6 +115,9 @@ class SumOracle(Protocol):
             QuorumError: too few owners are left.
             SecureAggregationError: the aggregation failed; nothing was opened.
         """
+
+    async def products(self, products: ScoreProducts, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Pooled products of scores, in steps; otherwise as `parities`."""
 
     async def exact(self, query: SumQuery) -> JointRelease:
         """Ask without noise, for a mechanism that adds its own; the caller accounts for what leaves.

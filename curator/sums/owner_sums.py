@@ -35,7 +35,7 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease, release_counts
 from fedkme.protocol import Invitation, Security
 from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING, NoisePlan, plan_noise
-from fedkme.sums.values import CellCounts, Marginals, Parities, SumQuery
+from fedkme.sums.values import CellCounts, Marginals, Parities, ScoreProducts, SumQuery
 from fedkme.sums.vector import SumVector, weighted
 from fedkme.tables.schema import Schema
 
@@ -213,6 +213,10 @@ class OwnerSums:
     async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Ask for parities, with noise on each block."""
         return await self._stored(SumQuery((), Layout(), parities=parities), sigmas)
+
+    async def products(self, products: ScoreProducts, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Ask for products of scores, with noise on each block."""
+        return await self._stored(SumQuery((), Layout(), products=products), sigmas)
 
     async def _stored(self, query: SumQuery, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Ask for noisy tables, and store them before the next question follows from them."""

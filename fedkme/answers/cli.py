@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from fedkme.answers.answer import Answer, Target
+from fedkme.answers.answer import Answer
 from fedkme.answers.card import rows_of
+from fedkme.answers.correlations import Target
 from fedkme.answers.grammar import CALLS
 from fedkme.errors import QuestionError
 from fedkme.verbs import AsJson, Verbs, console, print_json

@@ -30,22 +30,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 
 import numpy as np
 
-from fedkme.answers.evidence import Law, Spread, outside, rows_together
+from fedkme.answers.evidence import Law, ScoredPair, Spread, outside, rows_together
 from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
 from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
+from fedkme.answers.points import points_of_bin
+from fedkme.answers.products import product_of, scored_number
 from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
 from fedkme.releases.counts import StoredCounts
 from fedkme.releases.fine import FineShares
-from fedkme.tables.axis import Axis
 from fedkme.tables.columns import Numeric
 from fedkme.tables.schema import Category, Schema
 
@@ -53,8 +53,6 @@ MOST_POINTS = 2**22
 """Most points at which the functions of a question are computed."""
 _PIECES = 8
 """Pieces of a bin at which functions are computed."""
-_WHOLE = 16
-"""Whole numbers of a bin up to which functions are computed at each of them."""
 _NOTHING = 1e-9  # relative size of rounding error
 _MOST_CACHED = 64
 
@@ -122,6 +120,29 @@ class CountEvidence:
             return law
         apart = self._law([taken_apart(each, self.schema) for each in functions], coefficients)
         return law if apart.reason else apart
+
+    def scored(self, one: str, two: str) -> ScoredPair | None:
+        """Scores of two numbers by fine bins whose product was released."""
+        products = self._release.products
+        if products is None or (product := product_of(products, self.finer.names, one, two)) is None:
+            return None
+        numbers = []
+        for scores in product.scores:
+            shares = self.fine((scores.column,)) or self._alone(scores.column)
+            if shares is None:
+                return None
+            numbers.append(scored_number(scores, self.finer, shares))
+        figure = ReleasedFigure(product.total / self.rows, products.sigma / self.rows)
+        return ScoredPair((numbers[0], numbers[1]), figure)
+
+    def _alone(self, place: int) -> FineShares | None:
+        """Shares of a number of few values by its own bins; None where it was not counted."""
+        marginal = self._marginal((place,))
+        if marginal is None:
+            return None
+        shares = 1.0 / marginal.table.size + marginal.table - marginal.table.mean()
+        cells, deviation = np.arange(shares.size), math.sqrt(marginal.variance)
+        return FineShares(shares, deviation, cells, shares, math.inf, self.finer.count_atoms(place))
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
         """Mean square of a combination, bounded by the most that its cells allow; see `Evidence.spread`."""
@@ -252,7 +273,9 @@ class CountEvidence:
         edges = binning.edges(column).tolist()
         axis, atoms, last = column.axis, column.atoms, edges[-1]
         bins = [
-            _bin(axis, atoms, start, end, end == last, tuple(c for c in cuts if start < c < end), pieces)
+            points_of_bin(
+                axis, atoms, start, end, end == last, tuple(c for c in cuts if start < c < end), pieces
+            )
             for start, end in itertools.pairwise(edges)
         ]
         bins += [(np.array([atom]), np.ones(1)) for atom in atoms]
@@ -302,6 +325,10 @@ class CountEvidence:
         return f"not in the span of what was released: {names} were not counted{together}"
 
 
+def _between(cuts: Iterable[float], start: float, end: float) -> Iterator[float]:
+    return (cut for cut in cuts if start < cut < end)
+
+
 def _no_noise(figure: ReleasedFigure, reach: float) -> ReleasedFigure:
     """Figure without its noise where the noise is rounding error alone."""
     return ReleasedFigure(figure.estimate) if figure.deviation <= _NOTHING * reach else figure
@@ -349,52 +376,3 @@ def _split(tables: Sequence[FloatArray], clique: Clique) -> Iterator[tuple[Cliqu
 
 def _size(tables: Sequence[FloatArray]) -> float:
     return max(1e-300, *(float(np.abs(table).max()) for table in tables))
-
-
-@lru_cache(maxsize=2**13)
-def _bin(
-    axis: Axis,
-    atoms: tuple[float, ...],
-    start: float,
-    end: float,
-    last: bool,
-    cuts: tuple[float, ...],
-    pieces: int,
-) -> tuple[FloatArray, FloatArray]:
-    """Values of the bin [start, end) without atoms, and the share of the bin that each has; 0 for its ends.
-
-    The results are cached, as most bins of a question have no cut and are equal in the next question.
-    """
-    values, shares = _inside(axis, start, end, last, cuts, pieces)
-    plain = ~np.isin(values, atoms)  # no row of this bin has the value of an atom
-    total = float(shares[plain].sum())
-    return (values[plain], shares[plain] / total) if total else (values[:1], np.ones(1))
-
-
-def _inside(
-    axis: Axis, start: float, end: float, last: bool, cuts: tuple[float, ...], pieces: int
-) -> tuple[FloatArray, FloatArray]:
-    inner = list(cuts)
-    if axis.whole:
-        if end - start <= max(_WHOLE, pieces):
-            edges = np.arange(start, end + 1.0)
-            return edges[:-1], _widths(axis, edges)
-        # A cut moves the numbers on both sides of it into groups of their own.
-        inner = [each for cut in inner for each in (math.floor(cut), math.floor(cut) + 1, math.ceil(cut) + 1)]
-    first, final = axis.bend(np.array([start, end])).tolist()
-    even = axis.unbend(np.linspace(first, final, pieces + 1))
-    edges = np.unique([start, end, *(each for each in (*even[1:-1], *inner) if start < each < end)])
-    if axis.whole:
-        edges = np.unique(np.ceil(edges))
-        below, extreme = edges[1:] - 1.0, edges[:-1]
-    else:
-        below = np.array([end if last else np.nextafter(end, start)])
-        extreme = np.array([start, *inner])
-    middle = axis.between(edges[:-1], edges[1:], np.full(len(edges) - 1, 0.5))
-    values = np.concatenate([middle, extreme, below])
-    return values, np.pad(_widths(axis, edges), (0, len(values) - len(middle)))
-
-
-def _widths(axis: Axis, edges: FloatArray) -> FloatArray:
-    widths = np.diff(axis.bend(edges))
-    return np.asarray(widths / widths.sum())

@@ -5,7 +5,7 @@ Each kind of release has one implementation of `Evidence`; `fedkme.answers.folde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,6 +65,40 @@ class Spread:
         return Spread(factor * self.estimate, most, self.measured)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class ScoredNumber:
+    """A number by fine bins, with a score of each.
+
+    Attributes:
+        scores: score of each bin, from -1 to 1, that rises with the number.
+        values: middle of each bin.
+        within: half of the width of each bin.
+        shares: denoised share of rows in each bin.
+        deviation: deviation of the noise in the mean of a function of a bin, by the denoised shares.
+        law: means of functions of a bin without bias, with the covariance of their noise.
+    """
+
+    scores: FloatArray
+    values: FloatArray
+    within: FloatArray
+    shares: FloatArray
+    deviation: Callable[[FloatArray], float]
+    law: Callable[[list[FloatArray]], tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ScoredPair:
+    """Scores of two numbers whose product was released.
+
+    Attributes:
+        numbers: the numbers.
+        product: mean of the product of both scores over the rows.
+    """
+
+    numbers: tuple[ScoredNumber, ScoredNumber]
+    product: ReleasedFigure
+
+
 class Evidence(Protocol):
     """Means of functions over the N rows of a release."""
 
@@ -94,6 +128,9 @@ class Evidence(Protocol):
         Raises:
             QuestionError: the functions depend on more columns together than a table can hold.
         """
+
+    def scored(self, one: str, two: str) -> ScoredPair | None:
+        """Scores of two numbers; None where their product was not released."""
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
         """Mean square of a linear combination of two functions."""

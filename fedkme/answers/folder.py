@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedkme.answers.answer import Answer, Target, ask
+from fedkme.answers.answer import Answer, ask
+from fedkme.answers.correlations import Target
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.distance import Comparable, distance_of
 from fedkme.answers.evidence import Evidence

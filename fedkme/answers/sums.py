@@ -30,7 +30,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.answers.evidence import Law, Spread, outside, rows_together
+from fedkme.answers.evidence import Law, ScoredPair, Spread, outside, rows_together
 from fedkme.answers.functions import Function, columns_of, combined, tests_of, values_of
 from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure, critical
 from fedkme.answers.ridge import (
@@ -218,6 +218,10 @@ class SumEvidence:
         return Law(
             means, own @ own.T, Between(middle, low, high, ReleasedFigure(gap)), reach, assumption=assumption
         )
+
+    def scored(self, one: str, two: str) -> ScoredPair | None:
+        """No products of scores are in sums of features."""
+        return None
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
         """Mean square of a combination; see `Evidence.spread`.

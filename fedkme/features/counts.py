@@ -20,6 +20,18 @@ one column is in every product, such as the groups of a label with two classes: 
 column alone move all M parities by 2. Parities of several sets, the i-th of M_i parities with noise sigma_i,
 move by at most sqrt(sum (2 sqrt(M_i) / sigma_i)^2) in units of their noise, as every parity has a coordinate
 of its own.
+
+**Products of scores.** Give every code of a column a score, a whole number from -S to S (SCORE_STEPS), and
+sum u_i u_j over all rows for all pairs i < j of k columns of scores. A replaced row moves these k (k - 1) / 2
+sums by at most k S^2 in L2, whatever the scores are. Proof: let f(u) be the products of one row, a_i = u_i^2
+and b_i = v_i^2, each in [0, S^2]. As sum over i < j of a_i a_j is ((sum a)^2 - sum a^2) / 2,
+
+    ||f(u) - f(v)||^2 = ((sum a)^2 - sum a^2 + (sum b)^2 - sum b^2) / 2 - (u.v)^2 + sum a b
+                      = ((sum a)^2 + (sum b)^2 - sum (a - b)^2) / 2 - (u.v)^2 <= (k S^2)^2.
+
+The bound is exact for even k: rows of scores +S and -S that differ in sign in k / 2 columns. (Each product
+by itself moves by 2 S^2 at most, which would give S^2 sqrt(2 k (k - 1)).) Products of whole numbers have no
+rounding. Blocks of products add up like tables of counts: each has coordinates of its own.
 """
 
 from __future__ import annotations
@@ -45,6 +57,8 @@ MARGINAL_CELLS = 1 << 20
 """Largest number of cells of one marginal."""
 PARITY_STEP = 2.0
 """Distance by which a replaced row moves one parity at most."""
+SCORE_STEPS = 1 << 8
+"""S, the largest score; products of scores are in steps of 1 / S^2."""
 _ROWS_AT_ONCE = 1 << 12
 
 
@@ -64,6 +78,19 @@ class Groups:
     def size(self) -> int:
         """Number of groups."""
         return max(self.of, default=-1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class NumberScores:
+    """Scores of a column's codes, of which products are summed.
+
+    Attributes:
+        column: place of the column in the schema's codes.
+        of: score of each code, from -SCORE_STEPS to SCORE_STEPS.
+    """
+
+    column: int
+    of: tuple[int, ...]
 
 
 def sizes_with(groups: Sequence[Groups], sizes: Sequence[int]) -> tuple[int, ...]:
@@ -117,6 +144,52 @@ def parity_sums(codes: IntArray, groups: Sequence[Groups], products: Sequence[tu
             sums = signs[least:] @ path[-1]
             total[places] += np.rint(sums[last[places] - least]).astype(np.int64)
     return total
+
+
+def count_products(columns: int) -> int:
+    """Number of products of two of so many columns of scores."""
+    return columns * (columns - 1) // 2
+
+
+def products_move(columns: int) -> float:
+    """Distance in L2 by which a replaced row moves all products of so many columns of scores, at most."""
+    return float(columns) * SCORE_STEPS**2
+
+
+def check_scores(scores: Sequence[NumberScores], sizes: Sequence[int]) -> None:
+    """Refuse scores that are not of the codes of a column.
+
+    Raises:
+        ConfigError: scores of a missing column, or of another number of codes.
+    """
+    for each in scores:
+        if not 0 <= each.column < len(sizes) or len(each.of) != sizes[each.column]:
+            raise ConfigError("scores are not of a column's codes", "Compare the parties' schemas.")
+
+
+def product_sums(
+    codes: IntArray, scores: Sequence[NumberScores], blocks: Sequence[Sequence[int]]
+) -> IntArray:
+    """Sums over rows of products of two scores.
+
+    Args:
+        codes: (m, c).
+        scores: columns of scores.
+        blocks: places of the scores of each block.
+
+    Returns:
+        Products of all pairs of a block, i < j in order, block after block; whole numbers.
+    """
+    uppers = [np.triu_indices(len(block), 1) for block in blocks]
+    totals = [np.zeros(len(rows), dtype=np.int64) for rows, _ in uppers]
+    for start in range(0, len(codes), _ROWS_AT_ONCE):
+        part = codes[start : start + _ROWS_AT_ONCE]
+        # Sums of so many products stay below 2^53, so they are exact as floats.
+        of_rows = [np.asarray(each.of, dtype=np.float64)[part[:, each.column]] for each in scores]
+        for total, block, upper in zip(totals, blocks, uppers, strict=True):
+            chosen = np.stack([of_rows[place] for place in block])
+            total += np.rint((chosen @ chosen.T)[upper]).astype(np.int64)
+    return np.concatenate(totals)
 
 
 def marginal_cells(clique: Clique, sizes: Sequence[int]) -> int:

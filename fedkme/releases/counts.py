@@ -18,7 +18,15 @@ from fedkme.arrays import FloatArray
 from fedkme.config import validate
 from fedkme.errors import DataError, FedkmeError
 from fedkme.features.binning import Binning, MergedBins, finer
-from fedkme.features.counts import Clique, Groups, marginal_cells, sizes_with
+from fedkme.features.counts import (
+    Clique,
+    Groups,
+    NumberScores,
+    check_scores,
+    count_products,
+    marginal_cells,
+    sizes_with,
+)
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema
 
@@ -58,6 +66,25 @@ class Screen:
 
 
 @dataclass(frozen=True, eq=False)
+class Products:
+    """Products of two scores of numbers, summed with noise (fedkme.releases.scores).
+
+    Attributes:
+        ranks: scores of numbers by fine bins that rise with the rank.
+        values: scores of numbers by fine bins that rise with the value; none for a nullable number.
+        rank_sums: sums over all rows of products of ranks, each pair i < j in order; scores are in [-1, 1].
+        value_sums: those of values.
+        sigma: standard deviation of the noise in each sum.
+    """
+
+    ranks: tuple[NumberScores, ...]
+    values: tuple[NumberScores, ...]
+    rank_sums: FloatArray
+    value_sums: FloatArray
+    sigma: float
+
+
+@dataclass(frozen=True, eq=False)
 class StoredCounts:
     """A release of marginals.
 
@@ -77,6 +104,7 @@ class StoredCounts:
         tilts: measurements over groups, by which the label is drawn again.
         screen: parities; None where none were asked for.
         merged: bins of numbers that are merged from fine bins, by the counts of `fine`.
+        products: products of scores by fine bins; None where none were asked for.
     """
 
     schema: Schema
@@ -94,6 +122,7 @@ class StoredCounts:
     tilts: tuple[Measurement, ...] = ()
     screen: Screen | None = None
     merged: tuple[MergedBins, ...] = ()
+    products: Products | None = None
 
     @property
     def binning(self) -> Binning:
@@ -143,6 +172,13 @@ class StoredCounts:
                 "blocks": screen.blocks,
                 "deviations": screen.sigmas,
             }
+        if (products := self.products) is not None:
+            arrays |= {"rank_products": products.rank_sums, "value_products": products.value_sums}
+            about["products"] = {
+                "ranks": [[each.column, *each.of] for each in products.ranks],
+                "values": [[each.column, *each.of] for each in products.values],
+                "deviation": products.sigma,
+            }
         text = json.dumps(about, sort_keys=True, allow_nan=False)
         return npz_bytes(arrays | {"about": np.frombuffer(text.encode(), dtype=np.uint8)})
 
@@ -189,6 +225,7 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
                 MergedBins(str(each["column"]), int(each["grid"]), tuple(map(int, each["starts"])))
                 for each in about.get("merged", ())
             ),
+            _products(about["products"], arrays) if "products" in about else None,
         )
         _check(release)
     except DataError:
@@ -243,6 +280,17 @@ def _screen(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Scr
     return screen
 
 
+def _products(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Products:
+    ranks, values = (
+        tuple(NumberScores(int(column), tuple(map(int, of))) for column, *of in plain[name])
+        for name in ("ranks", "values")
+    )
+    sums = _finite(arrays["rank_products"]), _finite(arrays["value_products"])
+    if [each.shape for each in sums] != [(count_products(len(each)),) for each in (ranks, values)]:
+        raise ValueError
+    return Products(ranks, values, *sums, float(plain["deviation"]))
+
+
 def _check(release: StoredCounts) -> None:
     """Raise ValueError if the parts of a release do not fit each other."""
     sizes = release.binning.sizes
@@ -259,5 +307,8 @@ def _check(release: StoredCounts) -> None:
     if release.screen is not None:
         sizes_with(release.screen.groups, sizes)
         fits &= all(0.0 <= sigma < np.inf for sigma in release.screen.sigmas)
+    if release.products is not None:
+        check_scores((*release.products.ranks, *release.products.values), release.finer.sizes)
+        fits &= 0.0 < release.products.sigma < np.inf
     if not (release.fitted and fits and release.rows >= 1 and release.owners >= 1):
         raise ValueError

@@ -201,20 +201,56 @@ class FineShares:
 
     def drawn(self, codes: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw a fine cell within each coarse cell of `codes`, (k,), by the denoised shares."""
-        drawn = np.zeros_like(codes)
+        drawn, chances = np.zeros_like(codes), self.chances(codes)
+        for code in np.unique(codes):
+            members = codes == code
+            if (total := float(chances[code].sum())) > 0.0:  # else no row can be in this cell
+                drawn[members] = generator.choice(len(self.fine), int(members.sum()), p=chances[code] / total)
+        return drawn
+
+    def chances(self, codes: NDArray[np.int64]) -> FloatArray:
+        """Denoised shares of the fine cells within each coarse cell of `codes`, (K, n)."""
+        chances = np.zeros((len(self.coarse), len(self.fine)))
+        for code in np.unique(codes):
+            inside = np.flatnonzero(self.within == code)
+            if len(inside):
+                chances[code, inside] = self._denoised_in(code, inside, float((codes == code).mean()))
+        return chances
+
+    @cached_property
+    def denoised(self) -> FloatArray:
+        """Denoised shares of the fine cells, (n,): none is below 0, and cells of mere noise have none."""
+        shares, noise = np.zeros(len(self.fine)), np.sqrt(self._variances(self._sizes))
+        for code in range(len(self.coarse)):
+            inside = np.flatnonzero(self.within == code)
+            mass = float(self.shares[inside].sum())
+            if mass > CLEAR * noise[code]:
+                shares[inside] = mass * self._denoised_in(code, inside, mass)
+        return np.asarray(shares / max(float(shares.sum()), 1e-300))
+
+    def deviation(self, values: FloatArray) -> float:
+        """Deviation of the noise in the mean of a function of a cell that is 0 in cells of mere noise."""
+        seen = self.denoised > 0.0
+        sizes = np.maximum(np.bincount(self.within, seen, len(self.coarse)), 1.0)
+        values = np.where(seen, values - float(self.denoised @ values), 0.0)
+        middles = self._summed(values) / sizes
+        rest = np.where(seen, values - middles[self.within], 0.0)
+        return math.sqrt(self.sigma**2 * float(rest @ rest) + float(self._variances(sizes) @ middles**2))
+
+    def _variances(self, sizes: FloatArray) -> FloatArray:
+        """Variance of the noise in the share of each coarse cell, of so many fine cells."""
+        own = sizes * self.sigma**2
+        return own if math.isinf(self.variance) else own * self.variance / (own + self.variance)
+
+    def _denoised_in(self, code: int, inside: NDArray[np.int64], expected: float) -> FloatArray:
+        """Denoised shares within a coarse cell; `expected`: its share where its own count is mostly noise."""
         density = self._summed(self.shares) / self._sizes
         beside = np.pad(
             density[: len(density) - self.atoms], 1, constant_values=-_NO_ROOM
         )  # beyond the bounds
-        for code in np.unique(codes):
-            inside, members = np.flatnonzero(self.within == code), codes == code
-            if not len(inside):
-                continue  # no row can be in this cell
-            shares, lean, mass = self.shares[inside], 0, float(self.shares[inside].sum())
-            if len(inside) > 1:
-                lean = int(np.sign(beside[code + 2] - beside[code]))
-            if mass < self.sigma * math.sqrt(len(inside)):  # mostly noise: the rows that are drawn say more
-                mass = float(members.mean())
-            chances = denoised(shares, mass, self.sigma, lean)
-            drawn[members] = generator.choice(inside, int(members.sum()), p=chances / chances.sum())
-        return drawn
+        shares, lean, mass = self.shares[inside], 0, float(self.shares[inside].sum())
+        if len(inside) > 1:
+            lean = int(np.sign(beside[code + 2] - beside[code]))
+        if mass < self.sigma * math.sqrt(len(inside)):  # mostly noise: the rows that are drawn say more
+            mass = expected
+        return denoised(shares, mass, self.sigma, lean)

@@ -16,7 +16,7 @@ from typing import Any
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError
 from fedkme.features.binning import MergedBins
-from fedkme.features.counts import MARGINAL_CELLS, Groups
+from fedkme.features.counts import MARGINAL_CELLS, SCORE_STEPS, Groups, NumberScores
 from fedkme.features.maps import MapSpec, spec_to_json
 from fedkme.features.sums import Layout
 
@@ -28,6 +28,8 @@ MOST_GROUPS = 2**10
 """Most columns of groups of one question."""
 MOST_PARITIES, MOST_FACTORS = 2**14, 8
 """Most parities of one question, and most signs in the product of one."""
+MOST_SCORES = 2**8
+"""Most columns of scores of one question."""
 MOST_WEIGHT = 2**44
 """Largest weight of a block of the vector."""
 
@@ -100,6 +102,41 @@ class Parities:
         return [product for block in self.blocks for product in block]
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreProducts:
+    """Sums over all rows of products of two scores (fedkme.features.counts), block after block.
+
+    Attributes:
+        bins: most bins of a numeric column.
+        scores: columns of scores.
+        blocks: places of the scores of each block, ascending; all pairs of a block are multiplied.
+
+    Raises:
+        ConfigError: on construction: there are no products or too many, a score is out of range, or a block
+            is no set of scores.
+    """
+
+    bins: int
+    scores: tuple[NumberScores, ...]
+    blocks: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        fit = 2 <= len(self.scores) <= MOST_SCORES and self.blocks and len(self.blocks) <= len(self.scores)
+        in_range = all(-SCORE_STEPS <= score <= SCORE_STEPS for each in self.scores for score in each.of)
+        sets = all(
+            len(block) >= 2
+            and list(block) == sorted(set(block))
+            and 0 <= block[0] <= block[-1] < len(self.scores)
+            for block in self.blocks
+        )
+        if not (fit and in_range and sets):
+            raise ConfigError(
+                f"a question asks for no products of scores, for scores beyond {SCORE_STEPS}, or for more "
+                f"than {MOST_SCORES}",
+                "Ask in parts.",
+            )
+
+
 def _check_groups(groups: tuple[Groups, ...], most: int) -> None:
     if len(groups) > MOST_GROUPS or not all(each.of and each.size <= most for each in groups):
         raise ConfigError(
@@ -162,6 +199,7 @@ class SumQuery:
         marginals: in place of maps and counts, marginals, each a block with a weight.
         cells: in place of maps and counts, counts of coalitions of owners by cells, one block with a weight.
         parities: in place of maps and counts, parities, in blocks with a weight each.
+        products: in place of maps and counts, products of scores, in blocks with a weight each.
 
     Raises:
         ConfigError: on construction: the question asks for nothing or for too much, or the weights do not
@@ -176,16 +214,16 @@ class SumQuery:
     marginals: Marginals | None = None
     cells: CellCounts | None = None
     parities: Parities | None = None
+    products: ScoreProducts | None = None
 
     def __post_init__(self) -> None:
         blocks = len(self.specs) + self.counts
-        others = [
-            each for each in (self.sketch, self.marginals, self.cells, self.parities) if each is not None
-        ]
+        kinds = (self.sketch, self.marginals, self.cells, self.parities, self.products)
+        others = [each for each in kinds if each is not None]
         if others:
             if blocks or len(others) > 1 or (self.sketch is not None and self.weights):
                 raise ConfigError(
-                    "a sketch, marginals, parities or counts of cells are asked for with other sums",
+                    "a sketch, tables, signs, products or counts of cells are asked for with other sums",
                     "Ask in another question.",
                 )
             if self.sketch is not None:
@@ -195,6 +233,8 @@ class SumQuery:
                 blocks = len(self.marginals.cliques)
             elif self.parities is not None:
                 blocks = len(self.parities.blocks)
+            elif self.products is not None:
+                blocks = len(self.products.blocks)
         if not blocks or len(self.specs) > MOST_MAPS:
             raise ConfigError(
                 f"a question asks for nothing, or for more than {MOST_MAPS} sums",

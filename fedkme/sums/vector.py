@@ -28,10 +28,15 @@ from fedkme.features.binning import Binning
 from fedkme.features.counts import (
     L2_STEP,
     PARITY_STEP,
+    SCORE_STEPS,
+    check_scores,
     codes_with,
+    count_products,
     marginal_cells,
     marginal_counts,
     parity_sums,
+    product_sums,
+    products_move,
     sizes_with,
 )
 from fedkme.features.maps import ROW_UNIT, EmbeddingMap
@@ -138,6 +143,13 @@ class SumVector:
             self.length = sum(self._sizes)
             self._check_length()
             return
+        if query.products is not None:
+            self._binning = Binning(schema, query.products.bins)
+            check_scores(query.products.scores, self._binning.sizes)
+            self._sizes = [count_products(len(block)) for block in query.products.blocks]
+            self.length = sum(self._sizes)
+            self._check_length()
+            return
         if query.cells is not None:
             self._cells = CoalitionCounts(query.cells, schema)
             self._sizes = [self._cells.length]
@@ -186,6 +198,10 @@ class SumVector:
         if self.query.parities is not None:
             moves = (w * math.sqrt(m) for w, m in zip(self.weights, self._sizes, strict=True))
             return math.nextafter(PARITY_STEP * math.hypot(*moves) * (1.0 + 2.0**-48), math.inf)
+        if self.query.products is not None:
+            blocks = zip(self.weights, self.query.products.blocks, strict=True)
+            moves = (weight * products_move(len(block)) for weight, block in blocks)
+            return math.nextafter(math.hypot(*moves) * (1.0 + 2.0**-48), math.inf)
         units = [ROW_UNIT] * len(self.maps) + [1.0] * self.query.counts
         scales = [weight / unit for weight, unit in zip(self.weights, units, strict=True)]
         within = math.hypot(*(s * each.within for s, each in zip(scales, self.distances, strict=True)))
@@ -254,6 +270,8 @@ class SumVector:
             return [sketch.largest_step(rows)]
         if self._of_counts or self.query.parities is not None:
             return [rows * weight for weight in self.weights]
+        if self.query.products is not None:
+            return [rows * weight * SCORE_STEPS**2 for weight in self.weights]
         longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
         return [math.ceil(rows * (a * b)) for a, b in zip(longest, self.weights, strict=True)]
 
@@ -281,6 +299,10 @@ class SumVector:
             parities, codes = self.query.parities, self._binning.encode(table, "an owner")
             sums = parity_sums(codes, parities.groups, parities.products)
             return sums * np.repeat(np.asarray(self.weights, dtype=np.int64), self._sizes)
+        if self._binning is not None and self.query.products is not None:
+            products, codes = self.query.products, self._binning.encode(table, "an owner")
+            sums = product_sums(codes, products.scores, products.blocks)
+            return sums * np.repeat(np.asarray(self.weights, dtype=np.int64), self._sizes)
         if self._cells is not None:
             return self._cells.of(table, owner) * self.weights[0]
         blocks: list[IntArray] = []
@@ -296,7 +318,7 @@ class SumVector:
         return np.concatenate(blocks)
 
     def tables(self, vector: FloatArray | IntArray) -> list[FloatArray]:
-        """Counts of every table of a total, (cells,) float64 each; or sums of every block of parities."""
+        """Counts of every table of a total, (cells,) float64 each; or sums of every block."""
         ends = np.cumsum(self._sizes)[:-1]
         parts = np.split(vector.astype(np.float64), ends)
         return [part / weight for part, weight in zip(parts, self.weights, strict=True)]

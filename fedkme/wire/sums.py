@@ -19,7 +19,7 @@ from fedkme.cells.projection import ProjectionSpec
 from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import SAME_RELEASE, ConfigError, FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.features.binning import MergedBins
-from fedkme.features.counts import Groups
+from fedkme.features.counts import SCORE_STEPS, Groups, NumberScores
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.sums import Layout
 from fedkme.secagg.messages import (
@@ -36,12 +36,13 @@ from fedkme.secagg.messages import (
 )
 from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS
 from fedkme.secagg.signing import KeyBinding
-from fedkme.sums.values import MOST_MAPS, CellCounts, Marginals, Parities, SumQuery
+from fedkme.sums.values import MOST_MAPS, CellCounts, Marginals, Parities, ScoreProducts, SumQuery
 from fedkme.wire.channel import CHUNK_BYTES, fitting
 from fedkme.wire.fields import TEXTS, Field, FieldCodec, json_of, many
 from fedkme.wire.v1 import pooling_pb2 as pb
 
 _PLACES = Numbers(0, 2**31)
+_SCORES = Numbers(-SCORE_STEPS, SCORE_STEPS)
 WORDS_AT_ONCE = CHUNK_BYTES // 8
 """Number of words in a part of a vector."""
 
@@ -62,6 +63,7 @@ def query_to_wire(query: SumQuery) -> pb.Query:
             marginals="" if query.marginals is None else json.dumps(asdict(query.marginals)),
             cells="" if query.cells is None else json.dumps(asdict(query.cells)),
             parities="" if query.parities is None else json.dumps(asdict(query.parities)),
+            products="" if query.products is None else json.dumps(asdict(query.products)),
         )
     )
 
@@ -88,6 +90,9 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         if message.parities:
             parities = _parities_from_json(json_of(message.parities))
             return SumQuery((), Layout(), message.counts, tuple(message.weights), parities=parities)
+        if message.products:
+            products = _products_from_json(json_of(message.products))
+            return SumQuery((), Layout(), message.counts, tuple(message.weights), products=products)
         if message.cells:
             cells = _cells_from_json(json_of(message.cells))
             return SumQuery((), Layout(), message.counts, tuple(message.weights), cells=cells)
@@ -128,6 +133,17 @@ def _parities_from_json(plain: Mapping[str, Any]) -> Parities:
     )
     groups, merged = _groups_from_json(plain["groups"]), _merged_from_json(plain.get("merged", ()))
     return Parities(_PLACES.count(plain["bins"], "a number of bins"), groups, blocks, merged)
+
+
+def _products_from_json(plain: Mapping[str, Any]) -> ScoreProducts:
+    scores = tuple(
+        NumberScores(
+            _PLACES.count(each["column"], "a column of scores"), _SCORES.counts(each["of"], "scores")
+        )
+        for each in plain["scores"]
+    )
+    blocks = tuple(_PLACES.counts(block, "the scores of a block") for block in plain["blocks"])
+    return ScoreProducts(_PLACES.count(plain["bins"], "a number of bins"), scores, blocks)
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:

@@ -14,7 +14,7 @@ import pandas as pd
 from consumer.releases.estimators import expectation
 from consumer.releases.released import Released, load_release
 from curator.releases.method import RELEASE
-from fedkme.answers.answer import Target
+from fedkme.answers.correlations import Target
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError

@@ -63,6 +63,7 @@ DOCUMENTS = frozenset(
         "Query.marginals",
         "Query.cells",
         "Query.parities",
+        "Query.products",
         "Invite.planned",
         "IntendedSummary.planned",
         "AuctionTerms.heard",

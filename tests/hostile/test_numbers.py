@@ -44,7 +44,7 @@ from fedkme.directives import (
 from fedkme.errors import FedkmeError
 from fedkme.exchange import CellsPlan, Offer, Outcome, SummaryChoice
 from fedkme.features.binning import MergedBins
-from fedkme.features.counts import Groups
+from fedkme.features.counts import Groups, NumberScores
 from fedkme.features.fixed_point import MEAN_UNIT, quantize_features
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
@@ -61,7 +61,7 @@ from fedkme.protocol import Bid, Closing, Consider, IntendedSummary, Security
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import release_settings, settings_from_json, settings_to_json
 from fedkme.store.memory import MemoryStore
-from fedkme.sums.values import CellCounts, Marginals, Parities, SumQuery
+from fedkme.sums.values import CellCounts, Marginals, Parities, ScoreProducts, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import codecs, releases, summaries, sums
@@ -137,6 +137,12 @@ QUERIES = (
         parities=Parities(
             4, (Groups(0, (0, 0, 1, 1)), Groups(4, (0, 1))), (((0, 1), (1,)), ((0, 1),)), MERGED
         ),
+    ),
+    SumQuery(
+        (),
+        Layout(),
+        weights=(3,),
+        products=ScoreProducts(4, (NumberScores(0, (-9, -1, 0, 4)), NumberScores(4, (7, 2))), ((0, 1),)),
     ),
     SumQuery((), Layout(), weights=(2,), cells=CellCounts(json.dumps(SKETCHED.to_json()), 2, ("a", "p"))),
 )

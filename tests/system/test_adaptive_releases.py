@@ -24,7 +24,7 @@ from fedkme.sums.values import SumQuery
 from tests.system.release_market import OWNERS, Held, ReleaseMarket, release_market
 
 TABLES: Mapping[str, Any] = {"kind": "marginals", "epsilon": 5.0, "seed": 3}
-QUESTIONS = 8
+QUESTIONS = 9
 MOMENTS: Mapping[str, Any] = {"kind": "moments", "epsilon": 20.0, "seed": 3}
 ROWS = 150
 
@@ -169,7 +169,7 @@ async def test_a_curator_that_dies_with_every_answer_asks_nobody_again(
 
                 return answered
 
-            for name in ("marginals", "parities"):
+            for name in ("marginals", "parities", "products"):
                 patch.setattr(OwnerSums, name, counted(getattr(OwnerSums, name)))
             asking = at.asks(**TABLES)
             await held.reached()

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from curator.releases.marginals.products import ProductsPlan
 from curator.releases.method import NoisyTable, SumOracle
 from fedkme.arrays import IntArray
 from fedkme.features.binning import Binning
-from fedkme.features.counts import Clique, Groups, marginal_cells, sizes_with
-from fedkme.releases.counts import Measurement, Screen
-from fedkme.sums.values import Marginals, Parities
+from fedkme.features.counts import SCORE_STEPS, Clique, Groups, marginal_cells, sizes_with
+from fedkme.releases.counts import Measurement, Products, Screen
+from fedkme.sums.values import Marginals, Parities, ScoreProducts
 
 CELLS_AT_ONCE = 2**20
 """Most counts of one question: a workload of three columns has more and is asked in parts."""
@@ -48,6 +49,18 @@ class Counts:
         answer = await self._on_loop(self.oracle.parities(question, sigmas))
         sums, deviations = zip(*answer, strict=True)
         return Screen(question.groups, question.blocks, tuple(sums), tuple(deviations))
+
+    async def products(self, plan: ProductsPlan) -> Products:
+        """Pooled products of scores with independent noise; one query to the owners."""
+        kinds = [each for each in (plan.ranks, plan.values) if each]
+        starts = [0, len(plan.ranks)]
+        blocks = tuple(tuple(range(at, at + len(each))) for at, each in zip(starts, kinds, strict=False))
+        question = ScoreProducts(self.binning.bins, (*plan.ranks, *plan.values), blocks)
+        sigmas = [plan.sigma * SCORE_STEPS**2] * len(blocks)
+        sums, deviations = zip(*await self._on_loop(self.oracle.products(question, sigmas)), strict=True)
+        ranks, values = (*sums, np.zeros(0))[:2]
+        unit = float(SCORE_STEPS**2)
+        return Products(plan.ranks, plan.values, ranks / unit, values / unit, max(deviations) / unit)
 
     async def _on_loop(self, asked: Coroutine[Any, Any, list[NoisyTable]]) -> list[NoisyTable]:
         """Await an answer of the oracle, which lives on another loop."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,21 @@ NEVER = -100.0
 Zeros = Mapping[Clique, NDArray[np.bool_]]
 """Cells that no row has, by columns."""
 _NO_ZEROS: Zeros = MappingProxyType({})
+
+
+class Dealer(Protocol):
+    """Rule by which codes are dealt to rows that are alike in the other columns of a table."""
+
+    def draw(
+        self,
+        column: int,
+        earlier: Sequence[int],
+        codes: IntArray,
+        joint: FloatArray,
+        parent: IntArray,
+        generator: np.random.Generator,
+    ) -> IntArray | None:
+        """Draw a column's codes, or None for any order; see `curator.releases.marginals.coupling`."""
 
 
 class Model:
@@ -86,11 +101,11 @@ class Model:
         node = _home(self._tree, self._sizes, clique)
         return _marginal(self._beliefs[node], node, clique)
 
-    def sample(self, rows: int, generator: np.random.Generator) -> IntArray:
+    def sample(self, rows: int, generator: np.random.Generator, dealer: Dealer | None = None) -> IntArray:
         """Draw rows whose counts follow the model as closely as whole numbers can, (rows, columns).
 
         A column is drawn given the earlier columns of the same table. Within a group of equal rows systematic
-        sampling keeps counts close to their expectation.
+        sampling keeps counts close to their expectation, whichever of the rows a dealer gives each code.
         """
         codes = np.zeros((rows, len(self._sizes)), dtype=np.int64)
         drawn: set[int] = set()
@@ -103,7 +118,14 @@ class Model:
                 columns = (*given, column)
                 joint = _marginal(table, node, columns).reshape(-1, self._sizes[column])
                 parent = cell_index(codes, given, self._sizes)
-                codes[:, column] = _systematic(joint, parent, generator)
+                dealt: IntArray | None = None
+                if dealer is not None:
+                    apart = sorted(c for c in drawn if not self.holds((column, c)))
+                    dealt = dealer.draw(column, apart, codes, joint, parent, generator)
+                if dealt is None:
+                    key, levels = generator.random(rows), generator.random(len(joint))
+                    dealt = systematic(joint, parent, key, levels)
+                codes[:, column] = dealt
                 drawn.add(column)
         return codes[generator.permutation(rows), : len(self.sizes)]
 
@@ -284,12 +306,19 @@ def _needed(tree: _Tree, wanted: set[int]) -> tuple[list[Clique], dict[Clique, C
     return nodes, {node: tree.separator(node) for node in nodes if node in parents}
 
 
-def _systematic(joint: FloatArray, parent: IntArray, generator: np.random.Generator) -> IntArray:
-    """Draw a code for every row given its parent's index, (rows,)."""
-    order = np.lexsort((generator.random(len(parent)), parent))
+def systematic(joint: FloatArray, parent: IntArray, key: FloatArray, levels: FloatArray) -> IntArray:
+    """Draw a code for every row given its parent's index, (rows,); rows of one parent get codes by key.
+
+    Args:
+        joint: weights of the codes for each parent, (parents, codes).
+        parent: parent of each row.
+        key: order of the rows of a parent.
+        levels: random number of each parent, uniform in [0, 1).
+    """
+    order = np.lexsort((key, parent))
     groups = np.bincount(parent, minlength=len(joint))
     rank = np.arange(len(parent)) - (np.cumsum(groups) - groups)[parent[order]]
-    place = (rank + generator.random(len(joint))[parent[order]]) / groups[parent[order]]
+    place = (rank + levels[parent[order]]) / groups[parent[order]]
     total = joint.sum(axis=1, keepdims=True)
     shares = np.divide(joint, total, out=np.full_like(joint, 1.0 / joint.shape[1]), where=total > 0)
     above = np.cumsum(shares, axis=1)[:, :-1]

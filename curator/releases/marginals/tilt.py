@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from curator.releases.marginals.model import NEVER, Model, cell_index
+from curator.releases.marginals.model import NEVER, Dealer, Model, cell_index
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique, codes_with, sizes_with
 from fedkme.releases.counts import Measurement
@@ -45,9 +45,9 @@ class TiltedModel:
         self._label = label
         self._weights = weights
 
-    def sample(self, rows: int, generator: np.random.Generator) -> IntArray:
+    def sample(self, rows: int, generator: np.random.Generator, dealer: Dealer | None = None) -> IntArray:
         """Draw rows, (rows, columns), with labels spread evenly among rows that are alike."""
-        codes = self.model.sample(rows, generator)
+        codes = self.model.sample(rows, generator, dealer)
         whole = codes_with(self.model.groups, codes)
         sizes = sizes_with(self.model.groups, self.model.sizes)
         logits, cell = _logits(self.model, whole, self._label), np.zeros(rows, dtype=np.int64)

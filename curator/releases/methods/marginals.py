@@ -17,14 +17,17 @@ from curator.releases.files import card_answers, make_synthetic
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.asked import Counts
 from curator.releases.marginals.budget import measurement_sigma
+from curator.releases.marginals.coupling import Coupling, coupling_of
 from curator.releases.marginals.dependences import Codes, missing_from
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model
+from curator.releases.marginals.products import PRODUCTS_SHARE, plan_products, products_cost
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
 from curator.releases.marginals.tilt import TiltedModel, tilted
 from curator.releases.marginals.zeros import start_with_zeros
 from curator.releases.method import Finished, Making, SumOracle, Tell
+from curator.releases.methods.copies import redrawn, sampled
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.made_rows import WeightedTable
@@ -36,7 +39,7 @@ from fedkme.features.counts import L2_STEP, Clique
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
-from fedkme.releases.counts import PROTOCOL, Measurement, StoredCounts, counts_from_bytes
+from fedkme.releases.counts import PROTOCOL, Measurement, Products, StoredCounts, counts_from_bytes
 from fedkme.releases.fine import worth_merging
 from fedkme.releases.settings import MarginalsSettings
 from fedkme.tables.schema import Category, Numeric, Schema
@@ -109,12 +112,15 @@ class MarginalsMethod:
         loop = asyncio.get_running_loop()
         share = FINE_SHARE_ALONE if mechanism == "independent" else FINE_SHARE
         fine, epsilon = await self._fine(oracle, loop, share)
+        products: Products | None = None
+        if mechanism == "rounds":
+            products, epsilon = await self._products(oracle, loop, fine, epsilon)
         binning = self._from_counts(fine, oracle.rows)
         # Fits between questions take seconds, so the mechanism runs in a thread with its own event loop.
         release = await in_thread(
             asyncio.run, self._run(mechanism, Counts(oracle, binning, loop), oracle, epsilon)
         )
-        return self._encoded(release, fine, binning, mechanism, oracle)
+        return self._encoded(release, fine, products, binning, mechanism, oracle)
 
     def _from_counts(self, fine: Sequence[Measurement], rows: int) -> Binning:
         """Choose the bins of all further questions: merged ones for numbers that even bins tell little of.
@@ -147,27 +153,49 @@ class MarginalsMethod:
         """Count numbers by fine bins; return the tables and the epsilon that is left for the other tables.
 
         Relation, unit and sensitivity are those of every table (`marginals.budget`): mu^2 = 2 / sigma^2 each.
-        Let m be the multiplier of the Gaussian that (epsilon, delta) allows, and m' that of the epsilon left.
-        The fine tables together have 1 / m^2 - 1 / m'^2, about `share` of 1 / m^2. All costs add up to 1 /
-        m^2, even if the other tables depend on the fine tables. Where the noise of a fine table exceeds the
-        rows of an average bin, the tables tell nothing and are not asked for; this rule reads public numbers
-        alone.
+        Where the noise of a fine table exceeds the rows of an average bin, the tables tell nothing and are
+        not asked for; this rule reads public numbers alone.
         """
-        finer_bins, epsilon, delta = self._finer, self.settings.of_row, self.settings.delta
+        finer_bins, epsilon = self._finer, self.settings.of_row
         places = [
             p for p, (a, b) in enumerate(zip(finer_bins.sizes, self._binning.sizes, strict=True)) if a > b
         ]
         if not places:
             return [], epsilon
-        most = gaussian_sigma(epsilon, delta)
-        epsilon_left = gaussian_epsilon(most / math.sqrt(1.0 - share), delta)
-        cost = (most**-2 - gaussian_sigma(epsilon_left, delta) ** -2) * (1.0 - 1e-9)
+        cost, epsilon_left = self._spent(epsilon, share)
         sigma = measurement_sigma(cost / len(places))
         if sigma * self.settings.bins > oracle.rows:
             return [], epsilon
         oracle.tell("measuring", "each number by fine bins", 0.0)
         cliques, sigmas = [(place,) for place in places], [sigma] * len(places)
         return await Counts(oracle, finer_bins, loop).noisy(cliques, sigmas), epsilon_left
+
+    async def _products(
+        self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, fine: Sequence[Measurement], epsilon: float
+    ) -> tuple[Products | None, float]:
+        """Ask for products of scores (`marginals.products`); return also the epsilon that is left then."""
+        counted = {measurement.clique[0] for measurement in fine}
+        finer_bins, orders = self._finer, self._binning.orders
+        if any(len(order) > len(orders[p]) for p, order in finer_bins.orders.items() if p not in counted):
+            return None, epsilon  # nothing is known of a number
+        cost, epsilon_left = self._spent(epsilon, PRODUCTS_SHARE)
+        plan = plan_products(finer_bins, fine, oracle.rows, cost)
+        if plan is None:
+            return None, epsilon
+        oracle.tell("measuring", "how each two numbers go together", 0.0)
+        return await Counts(oracle, finer_bins, loop).products(plan), epsilon_left
+
+    def _spent(self, epsilon: float, share: float) -> tuple[float, float]:
+        """mu^2 of a first question, about a share of the whole budget's, and the epsilon left of `epsilon`.
+
+        Let m be the multiplier of the Gaussian that (epsilon, delta) allows, and m' that of the epsilon left.
+        The question has 1 / m^2 - 1 / m'^2. So all costs add up to the budget's, even if what is asked later
+        depends on the answers.
+        """
+        delta, now = self.settings.delta, gaussian_sigma(epsilon, self.settings.delta) ** -2
+        part = share * gaussian_sigma(self.settings.of_row, delta) ** -2
+        left = gaussian_epsilon((now - part) ** -0.5, delta)
+        return (now - gaussian_sigma(left, delta) ** -2) * (1.0 - 1e-9), left
 
     async def _run(
         self, mechanism: str, counts: Counts, oracle: SumOracle, epsilon: float
@@ -217,11 +245,16 @@ class MarginalsMethod:
         self,
         release: MarginalRelease,
         fine: Sequence[Measurement],
+        products: Products | None,
         binning: Binning,
         mechanism: str,
         oracle: SumOracle,
     ) -> bytes:
-        pieces = (*(Gaussian(measurement.sigma / L2_STEP) for measurement in fine), *release.pieces.events)
+        first = [Gaussian(measurement.sigma / L2_STEP) for measurement in fine]
+        if products is not None:
+            cost = products_cost(products.sigma, len(products.ranks), len(products.values))
+            first.append(Gaussian(cost**-0.5))
+        pieces = (*first, *release.pieces.events)
         stored = StoredCounts(
             self._schema,
             self.settings.model_dump(mode="json"),
@@ -238,6 +271,7 @@ class MarginalsMethod:
             release.tilts,
             release.screen,
             binning.merged,
+            products,
         )
         return stored.to_bytes()
 
@@ -291,11 +325,11 @@ class MarginalsMethod:
         make_synthetic(table, card, making)
 
         def copy() -> bytes:
-            other = _redrawn(stored, generator)
+            other = redrawn(stored, generator)
             fitted = (*other.fitted, *other.grouped)
             refitted = fit(sizes, fitted, rows, _COPY_ITERATIONS, model, groups=stored.groups)
             again = tilted(refitted, len(sizes) - 1, other.tilts, rows)
-            copied = _sampled(self._rows(other, again, rows, generator).table, generator)
+            copied = sampled(self._rows(other, again, rows, generator).table, generator)
             return csv_bytes(columns_of(copied, self._schema))
 
         for number in range(1, self.settings.copies + 1):
@@ -306,47 +340,31 @@ class MarginalsMethod:
         self, stored: StoredCounts, model: Model | TiltedModel, count: int, generator: np.random.Generator
     ) -> Obeying:
         """Draw rows that obey the schema's rules."""
-        codes = model.sample(count, generator)
+        coupling = coupling_of(stored)
+        codes = model.sample(count, generator, coupling)
 
         def redrawn(places: IntArray, attempt: int) -> Table:
             own = codes[places] if attempt < SAME_CELLS else model.sample(len(places), generator)
             return self._decoded(stored, own, generator)
 
-        return self._rules.obeyed(self._decoded(stored, codes, generator), redrawn)
+        return self._rules.obeyed(self._decoded(stored, codes, generator, coupling), redrawn)
 
-    def _decoded(self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator) -> Table:
+    def _decoded(
+        self,
+        stored: StoredCounts,
+        codes: IntArray,
+        generator: np.random.Generator,
+        coupling: Coupling | None = None,
+    ) -> Table:
         """Decode rows, by fine bins for the numbers that were counted by fine bins."""
         table, evidence = stored.binning.decode(codes, generator), CountEvidence(stored)
+        drawn = {} if coupling is None else coupling.fine_codes(codes, generator)
         for measurement in stored.fine:
             if (fine_counts := evidence.fine(measurement.clique)) is not None:
                 (place,) = measurement.clique
-                fine = fine_counts.drawn(codes[:, place], generator)
+                fine = drawn[place] if place in drawn else fine_counts.drawn(codes[:, place], generator)
                 table.values[:, place] = stored.finer.numbers(place, fine, generator)
         return table
-
-
-def _redrawn(stored: StoredCounts, generator: np.random.Generator) -> StoredCounts:
-    """Add further noise to a release, from which a copy follows that shows how uncertain the release is.
-
-    A copy is an independent sample (`_sampled`) of the model that is fitted to the redrawn release, with as
-    many rows as were released. So a copy differs from the release as the release does from the population: by
-    noise of the same law, and by the same number of rows drawn. The rule that combines copies assumes this
-    (`fedkme.releases.combining`, docs/releases.md). A second table drawn from the release's own model would
-    have the same noise, and show none of its uncertainty. Nothing private is read.
-    """
-
-    def with_noise(measurement: Measurement) -> Measurement:
-        values = measurement.values
-        return replace(measurement, values=values + generator.normal(0.0, measurement.sigma, len(values)))
-
-    tables = (stored.fitted, stored.fine, stored.grouped, stored.tilts)
-    fitted, fine, grouped, tilts = (tuple(map(with_noise, measured)) for measured in tables)
-    return replace(stored, fitted=fitted, others=(), fine=fine, grouped=grouped, tilts=tilts)
-
-
-def _sampled(table: Table, generator: np.random.Generator) -> Table:
-    """Draw as many rows from a table as it has, independently."""
-    return table.take(generator.integers(0, len(table), len(table)))
 
 
 def _grade_of_models(stored: StoredCounts, made: Table) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ class Security(_message.Message):
     def __init__(self, dropouts: _Optional[int] = ..., colluders: _Optional[int] = ...) -> None: ...
 
 class Query(_message.Message):
-    __slots__ = ("maps", "classes", "counts", "weights", "sketch", "marginals", "cells", "parities")
+    __slots__ = ("maps", "classes", "counts", "weights", "sketch", "marginals", "cells", "parities", "products")
     MAPS_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class Query(_message.Message):
     MARGINALS_FIELD_NUMBER: _ClassVar[int]
     CELLS_FIELD_NUMBER: _ClassVar[int]
     PARITIES_FIELD_NUMBER: _ClassVar[int]
+    PRODUCTS_FIELD_NUMBER: _ClassVar[int]
     maps: _containers.RepeatedScalarFieldContainer[str]
     classes: int
     counts: bool
@@ -32,7 +33,8 @@ class Query(_message.Message):
     marginals: str
     cells: str
     parities: str
-    def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: bool = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ..., cells: _Optional[str] = ..., parities: _Optional[str] = ...) -> None: ...
+    products: str
+    def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: bool = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ..., cells: _Optional[str] = ..., parities: _Optional[str] = ..., products: _Optional[str] = ...) -> None: ...
 
 class Embed(_message.Message):
     __slots__ = ("query", "one_owner_moves")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
-from fedkme.answers.answer import Target
+from fedkme.answers.correlations import Target
 from fedkme.releases.combining import combined
 from fedkme.releases.settings import release_settings
 from fedkme.tables.table import Table

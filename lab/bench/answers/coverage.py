@@ -19,7 +19,8 @@ import numpy as np
 
 from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
-from fedkme.answers.answer import BOUNDED, MOST_UNSEEN, Answer, Target, ask, in_rows
+from fedkme.answers.answer import BOUNDED, MOST_UNSEEN, Answer, ask, in_rows
+from fedkme.answers.correlations import Target
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.intervals import critical

@@ -9,18 +9,26 @@ import numpy as np
 import pytest
 
 from curator.releases.marginals.budget import measurement_cost, parity_cost
+from curator.releases.marginals.products import products_cost
 from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ConfigError, SecureAggregationError
 from fedkme.features.binning import Binning
-from fedkme.features.counts import Groups, marginal_counts, parity_sums
+from fedkme.features.counts import (
+    SCORE_STEPS,
+    Groups,
+    NumberScores,
+    marginal_counts,
+    parity_sums,
+    product_sums,
+)
 from fedkme.features.sums import Layout
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.protocol import Security
 from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.signing import KeyBinding
-from fedkme.sums.values import MOST_PARITIES, Marginals, Parities, SumQuery
+from fedkme.sums.values import MOST_PARITIES, Marginals, Parities, ScoreProducts, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import sums as wire
@@ -32,6 +40,13 @@ MARGINALS = Marginals(4, ((0,), (LAST,), (0, LAST)))
 HALVES = Groups(0, (0, 0, 1, 1))
 SIGNS = (HALVES, Groups(1, (0, 1)), Groups(LAST, tuple(c % 2 for c in range(BINNING.sizes[-1]))))
 PARITIES = Parities(4, SIGNS, (((0, 2), (1, 2)), ((0, 1, 2),)))
+SCORES = tuple(
+    NumberScores(
+        column, tuple((97 * code + 41 * column) % 513 - 256 for code in range(BINNING.sizes[column]))
+    )
+    for column, size in ((c, BINNING.sizes[c]) for c in (0, 1, LAST))
+)
+PRODUCTS = ScoreProducts(4, SCORES, ((0, 1, 2), (1, 2)))
 SHARED = Security(dropouts=1, colluders=1)
 
 
@@ -114,6 +129,46 @@ def test_a_question_names_no_other_parities_than_signs_of_its_schema(question: C
         question()
 
 
+async def test_pooled_products_are_those_of_the_whole_table_and_cost_what_was_paid() -> None:
+    codes, sigmas = BINNING.encode(table(300), "all"), [3e5, 3e5]
+    exact = product_sums(codes, PRODUCTS.scores, PRODUCTS.blocks).tolist()
+    scores = np.stack([np.array(each.of)[codes[:, each.column]] for each in PRODUCTS.scores], axis=1)
+    assert exact == [int((scores[:, i] * scores[:, j]).sum()) for i, j in ((0, 1), (0, 2), (1, 2), (1, 2))]
+    for security, spread in ((None, 1.0), (SHARED, math.sqrt(6 / 4))):
+        at = At(owners(6), security)
+        await at.pool.invite()
+        blocks = await at.pool.products(PRODUCTS, sigmas)
+        for (sums, deviation), sigma, place in zip(blocks, sigmas, (0, 3), strict=True):
+            assert spread * sigma <= deviation < 1.01 * spread * sigma
+            assert np.abs(sums - exact[place : place + len(sums)]).max() < 6 * deviation
+        if security is not None:
+            paid = products_cost(3e5 / SCORE_STEPS**2, 3, 2)
+            events = [line.event for line in at.gate.came() if line.observer == CURATOR]
+            assert events
+            for event in events:
+                assert isinstance(event, Gaussian)
+                assert 0.98 * paid < event.noise_multiplier**-2 <= paid * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda: ScoreProducts(4, PRODUCTS.scores, ((0, 3),)),
+        lambda: ScoreProducts(4, PRODUCTS.scores, ((1, 0),)),
+        lambda: ScoreProducts(4, PRODUCTS.scores, ((1,),)),
+        lambda: ScoreProducts(4, PRODUCTS.scores, ()),
+        lambda: ScoreProducts(4, PRODUCTS.scores * 100, ((0, 1),)),
+        lambda: ScoreProducts(4, (NumberScores(0, (0, 0, 0, SCORE_STEPS + 1)),) * 2, ((0, 1),)),
+        lambda: SumVector(
+            SumQuery((), Layout(), products=ScoreProducts(9, PRODUCTS.scores, ((0, 1),))), SCHEMA
+        ),
+    ],
+)
+def test_a_question_names_no_other_products_than_scores_of_its_schema(question: Callable[[], object]) -> None:
+    with pytest.raises(ConfigError):
+        question()
+
+
 async def test_an_untrusted_curator_gets_no_exact_marginals() -> None:
     at = At(owners(6), SHARED)
     await at.pool.invite()
@@ -147,6 +202,7 @@ async def test_a_pooled_sketch_is_that_of_the_whole_table(classes: int | None) -
         SumQuery((), Layout(), weights=(1, 2, 3), marginals=MARGINALS),
         SumQuery((), Layout(), marginals=Marginals(4, ((0, LAST + 1),), (HALVES,))),
         SumQuery((), Layout(), weights=(3, 2), parities=PARITIES),
+        SumQuery((), Layout(), weights=(3, 2), products=PRODUCTS),
         SumQuery((), Layout(), sketch=spec_for(SCHEMA, 7, 6)),
         SumQuery((), Layout(len(SCHEMA.classes)), sketch=spec_for(SCHEMA, 7, 6)),
     ],

@@ -12,9 +12,10 @@ import pytest
 
 from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
-from fedkme.answers.answer import Answer, Target
+from fedkme.answers.answer import Answer
 from fedkme.answers.card import advice_on, rounded, usual_answers, usual_questions, verdict_on
 from fedkme.answers.cli import print_table
+from fedkme.answers.correlations import Target
 from fedkme.answers.folder import AskedFolder, evidence_of
 from fedkme.answers.grammar import parse
 from fedkme.answers.quantities import parts_of

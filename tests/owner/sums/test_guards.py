@@ -14,12 +14,12 @@ from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.projection import ProjectionSpec, spec_for
 from fedkme.directives import Proposal
 from fedkme.errors import ConfigError, PolicyError, ProtocolError
-from fedkme.features.counts import Groups
+from fedkme.features.counts import Groups, NumberScores
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import Layout
 from fedkme.protocol import Invitation, Security
 from fedkme.secagg.noise import plan_noise, plan_of
-from fedkme.sums.values import CellCounts, Marginals, Parities, SumQuery
+from fedkme.sums.values import CellCounts, Marginals, Parities, ScoreProducts, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import sums as wire
@@ -46,10 +46,16 @@ PARITIES = SumQuery(
     weights=(1, 2),
     parities=Parities(4, (Groups(0, (0, 0, 1, 1)), Groups(4, (0, 1))), (((0, 1),), ((0,),))),
 )
+PRODUCTS = SumQuery(
+    (),
+    Layout(),
+    weights=(1,),
+    products=ScoreProducts(4, (NumberScores(0, (-5, -1, 2, 5)), NumberScores(4, (3, 1))), ((0, 1),)),
+)
 SKETCH = SumQuery((), Layout(2), sketch=spec_for(SCHEMA, 7, 3))
 BOOK = kmeans_book(np.eye(2, SCHEMA.encoded_width), 2, spec_for(SCHEMA, 1), SCHEMA, 1)
 CELLS = SumQuery((), Layout(), cells=CellCounts(json.dumps(BOOK.to_json()), 0, (NAME, "south")))
-QUESTIONS = (QUERY, OTHER, MARGINALS, PARITIES, SKETCH, CELLS)
+QUESTIONS = (QUERY, OTHER, MARGINALS, PARITIES, PRODUCTS, SKETCH, CELLS)
 
 
 def raw_invitation() -> Invitation:
@@ -103,7 +109,16 @@ def _changed(value: Any) -> Iterator[Any]:
         for place, part in enumerate(value):
             yield from ((*value[:place], other, *value[place + 1 :]) for other in _changed(part))
     elif isinstance(
-        value, FourierMapSpec | ProjectionSpec | Layout | Marginals | Parities | Groups | CellCounts
+        value,
+        FourierMapSpec
+        | ProjectionSpec
+        | Layout
+        | Marginals
+        | Parities
+        | Groups
+        | ScoreProducts
+        | NumberScores
+        | CellCounts,
     ):
         fields = value.model_dump() if isinstance(value, FourierMapSpec) else _fields(value)
         for name, part in fields.items():

@@ -1,0 +1,168 @@
+"""Products of scores: one question that tells how each two numbers go together.
+
+Rough tables of pairs say little of a correlation: their noise is spread over hundreds of cells. Once numbers
+are counted by fine bins, each fine bin has two scores: one that rises with its rank, and one that rises with
+its value, cut at far quantiles. One question asks for the sums of u_i u_j over all rows, for each two numbers
+and each kind of score. Means and squares of scores follow from the fine counts.
+
+**Privacy.** Relation: replace one row, N public. All products of k scores in [-1, 1] move by k in L2 at most,
+whatever the scores (fedkme.features.counts has the proof): two kinds of k and k' scores with noise sigma cost
+mu^2 = (k^2 + k'^2) / sigma^2, and this adds to the costs of tables (`budget`). An owner computes the bound
+from the question itself, which holds no more than MOST_SCORES scores of its schema's codes
+(fedkme.sums.values). Scores follow from noisy counts that are on disk: post-processing. Whether the question
+is asked follows from public numbers.
+
+**Scores of values.** u = (x - a) / b in the middle of a fine bin, cut to [-1, 1]. Wide ends tell of all rows,
+narrow ones have less noise beside the variance of u. Of a few quantiles the ends are those for which the
+noise of a correlation and the sine of the angle between u and x are least, by the denoised fine counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedkme.answers.functions import columns_of
+from fedkme.arrays import FloatArray, IntArray
+from fedkme.features.binning import Binning
+from fedkme.features.counts import SCORE_STEPS, NumberScores
+from fedkme.releases.counts import Measurement
+from fedkme.releases.fine import denoised
+from fedkme.sums.values import MOST_SCORES
+from fedkme.tables.columns import Category, Numeric
+
+PRODUCTS_SHARE = 0.05
+"""Share of the budget for products of scores."""
+TELLING = 0.15
+"""Most noise of a rank correlation for which products are asked."""
+_RANK_VARIANCE = 1.0 / 3.0  # of scores that are even on [-1, 1]
+_FAR_QUANTILES = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
+
+
+@dataclass(frozen=True)
+class ProductsPlan:
+    """Question for products of scores.
+
+    Attributes:
+        ranks: scores by rank, of all numbers.
+        values: scores by value, of all numbers that have no gaps; none where there are fewer than two.
+        sigma: noise of each sum, of scores in [-1, 1].
+    """
+
+    ranks: tuple[NumberScores, ...]
+    values: tuple[NumberScores, ...]
+    sigma: float
+
+    @property
+    def cost(self) -> float:
+        """mu^2 of the question."""
+        return products_cost(self.sigma, len(self.ranks), len(self.values))
+
+
+def products_cost(sigma: float, *counts: int) -> float:
+    """mu^2 of products with noise sigma, of blocks of so many scores in [-1, 1]."""
+    return (math.hypot(*counts) / sigma) ** 2
+
+
+def products_sigma(cost: float, *counts: int) -> float:
+    """Noise of the products that have this `products_cost`."""
+    return math.hypot(*counts) / math.sqrt(cost)
+
+
+def plan_products(finer: Binning, fine: Sequence[Measurement], rows: int, cost: float) -> ProductsPlan | None:
+    """Choose the scores of all numbers by their fine counts.
+
+    Args:
+        finer: coding of numbers by fine bins.
+        fine: noisy counts of numbers by fine bins; a number of few values has none.
+        rows: N.
+        cost: mu^2 of the question.
+
+    Returns:
+        The question; None where it would tell little.
+    """
+    columns, counts = columns_of(finer.schema), {each.clique[0]: each for each in fine}
+    numbers = [place for place, order in finer.orders.items() if len(order) > 1]
+    nullable = {each.gaps_of for each in finer.schema.columns if isinstance(each, Category)}
+    whole = [place for place in numbers if finer.names[place] not in nullable]
+    whole = whole if len(whole) > 1 else []
+    if not len(numbers) >= 2 or len(numbers) + len(whole) > MOST_SCORES:
+        return None
+    sigma = products_sigma(cost, len(numbers), len(whole))
+    if sigma > TELLING * _RANK_VARIANCE * rows:
+        return None
+    ranks, values = list[NumberScores](), list[NumberScores]()
+    for place in numbers:
+        column = _numeric(columns, finer.names[place])
+        order = np.asarray(finer.orders[place])
+        shares = _shares(counts.get(place), len(order), len(column.atoms))
+        ranks.append(NumberScores(place, _steps(_ranks(shares[order]), order)))
+        if place in whole:
+            middles = np.sort(_middles(finer, column))
+            scores = _values(middles, shares[order], sigma / rows)
+            values.append(NumberScores(place, _steps(scores, order)))
+    return ProductsPlan(tuple(ranks), tuple(values), sigma)
+
+
+def _numeric(columns: Mapping[str, object], name: str) -> Numeric:
+    column = columns[name]
+    assert isinstance(column, Numeric)
+    return column
+
+
+def _steps(scores: FloatArray, order: IntArray) -> tuple[int, ...]:
+    """Whole scores of the codes, from scores in [-1, 1] in order."""
+    of = np.zeros(len(order), dtype=np.int64)
+    of[order] = np.rint(np.clip(scores, -1.0, 1.0) * SCORE_STEPS).astype(np.int64)
+    return tuple(of.tolist())
+
+
+def _shares(counted: Measurement | None, codes: int, atoms: int) -> FloatArray:
+    """Denoised shares of a number's codes; even ones where it was not counted."""
+    if counted is None:
+        return np.full(codes, 1.0 / codes)
+    bins = counted.values[: codes - atoms]
+    mass = max(float(bins.sum()), 0.0)
+    shares = np.concatenate(
+        [mass * denoised(bins, mass, counted.sigma), np.maximum(counted.values[codes - atoms :], 0.0)]
+    )
+    total = float(shares.sum())
+    return shares / total if total > 0.0 else np.full(codes, 1.0 / codes)
+
+
+def _middles(finer: Binning, column: Numeric) -> FloatArray:
+    """Middle of each code's values."""
+    edges = finer.edges(column)
+    return np.array([*(edges[:-1] + edges[1:] - column.integer) / 2.0, *column.atoms])
+
+
+def _ranks(shares: FloatArray) -> FloatArray:
+    """Middle rank of each code, in [-1, 1]."""
+    return 2.0 * (np.cumsum(shares) - shares / 2.0) - 1.0
+
+
+def _values(middles: FloatArray, shares: FloatArray, noise: float) -> FloatArray:
+    """Cut values of codes, in [-1, 1]; see the module."""
+    below, best, least = np.cumsum(shares), np.linspace(-1.0, 1.0, len(middles)), math.inf
+    other = middles - shares @ middles
+    spread = float(shares @ other**2)
+    ends = list[tuple[float, float]]()
+    for far in _FAR_QUANTILES:
+        places = np.searchsorted(below, [far + 1e-9, min(1.0 - far, float(below[-1]) * (1.0 - 1e-9))])
+        low, high = middles[np.minimum(places, len(middles) - 1)].tolist()
+        ends.append((low, high))
+    for low, high in ends:
+        if not high > low or not spread > 0.0:
+            continue
+        scores = np.clip((2.0 * middles - low - high) / (high - low), -1.0, 1.0)
+        one = scores - shares @ scores
+        variance = float(shares @ one**2)
+        if not variance > 0.0:
+            continue
+        missed = (other - float(shares @ (one * other)) / variance * one) ** 2 / spread
+        if (length := 2.0 * noise / variance + math.sqrt(shares @ missed)) < least:
+            best, least = scores, length
+    return best

@@ -1,0 +1,131 @@
+"""Products of scores in the default release: their cost, what is asked, and what they tell."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from audit.in_memory import FreshNoise
+from curator.releases.marginals.coupling import _clear, coupling_of
+from curator.releases.marginals.descent import fit
+from curator.releases.marginals.model import Model
+from curator.releases.marginals.products import plan_products, products_cost, products_sigma
+from curator.releases.method import make_method
+from fedkme.answers.answer import ask, in_rows
+from fedkme.answers.correlations import SUPPOSED
+from fedkme.answers.counts import CountEvidence
+from fedkme.arrays import FloatArray
+from fedkme.features.binning import Binning
+from fedkme.features.counts import Clique
+from fedkme.privacy.events import Gaussian, event_from_json, leaves
+from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.releases.counts import Measurement, counts_from_bytes
+from fedkme.releases.settings import release_settings
+from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.table import Table
+
+SCHEMA = Schema(
+    columns=(
+        Numeric(name="even", bounds=(-5.0, 5.0)),
+        Numeric(name="late", bounds=(0.0, 60.0)),
+        Numeric(name="often", bounds=(0.0, 40.0), atoms=(0.0,)),
+        Numeric(name="few", bounds=(1.0, 6.0), integer=True),
+        Category(name="kind", categories=("a", "b")),
+    )
+)
+QUESTIONS = [f"corr({a}, {b})" for a, b in itertools.combinations(("even", "late", "often", "few"), 2)]
+
+
+def table(rows: int = 8000, seed: int = 0) -> Table:
+    random = np.random.default_rng(seed)
+    first, second, third = random.normal(size=(3, rows))
+    late = np.exp(0.8 * first + 0.6 * second)
+    often = np.where(third + first < -0.5, 0.0, np.clip(8.0 + 4.0 * third, 0.5, 39.0))
+    few = np.clip(np.round(3.5 - 0.7 * second + 0.9 * third), 1, 6)
+    columns = (np.clip(first, -5, 5), np.clip(late, 0, 60), often, few, random.integers(0, 2, rows))
+    return Table(np.stack(columns, axis=1).astype(np.float64))
+
+
+@functools.cache
+def released(rows: int = 8000, epsilon: float = 2.0) -> bytes:
+    settings = release_settings({"kind": "marginals", "epsilon": epsilon, "delta": 1e-5})
+    method = make_method(settings, SCHEMA, None, 1)
+    return asyncio.run(method.ask(FreshNoise(table(rows), SCHEMA, 5, 1.25)))
+
+
+def test_every_correlation_of_two_numbers_has_an_interval_that_holds() -> None:
+    answers = ask(CountEvidence(counts_from_bytes(released())), QUESTIONS, "rows")
+    for answer, truth in zip(answers, in_rows(QUESTIONS, table(), SCHEMA), strict=True):
+        assert answer.low <= truth <= answer.high
+    assert sum(answer.high - answer.low < 1.5 for answer in answers) >= 3
+    assert any(SUPPOSED in answer.method for answer in answers)
+
+
+def test_products_are_in_the_file_and_in_the_cost() -> None:
+    stored = counts_from_bytes(released())
+    assert stored.products is not None
+    assert stored.to_bytes() == released()
+    assert [len(stored.products.ranks), len(stored.products.values)] == [4, 4]
+    spent = [leaf for leaf in leaves([event_from_json(stored.pieces)]) if isinstance(leaf, Gaussian)]
+    total = sum(leaf.count / leaf.noise_multiplier**2 for leaf in spent)
+    assert total <= gaussian_sigma(2.0, 1e-5) ** -2 * (1 + 1e-9)
+    assert products_cost(products_sigma(0.1, 4, 3), 4, 3) == pytest.approx(0.1)
+
+
+def test_few_rows_are_not_asked_for_products() -> None:
+    assert counts_from_bytes(released(150, 1.0)).products is None
+
+
+def test_scores_rise_with_the_number_and_ranks_are_even() -> None:
+    finer = Binning(SCHEMA, 64)
+    codes = finer.encode(table(), "a test")
+    fine = [
+        Measurement((place,), np.bincount(codes[:, place], minlength=size).astype(float), 2.0)
+        for place, size in enumerate(finer.sizes[:3])
+    ]
+    plan = plan_products(finer, fine, 8000, 0.05)
+    assert plan is not None
+    for scores in (*plan.ranks, *plan.values):
+        ordered = np.array(scores.of)[list(finer.orders[scores.column])]
+        assert (np.diff(ordered) >= 0).all()
+    late = np.array(plan.ranks[1].of)[codes[:, 1]] / 256
+    assert abs(late.mean()) < 0.02
+    assert abs(late.var() - 1 / 3) < 0.06
+
+
+def _ranks_off(rows: Table) -> float:
+    """Mean error of the rank correlations of all numbers."""
+    made, real = (np.corrcoef(rankdata(each.values[:, :4], axis=0).T) for each in (rows, table()))
+    return float(np.abs(made - real)[np.triu_indices(4, 1)].mean())
+
+
+def test_coupled_rows_have_the_released_products_and_the_counts_of_every_table() -> None:
+    stored = counts_from_bytes(released())
+    coupling = coupling_of(stored)
+    assert coupling is not None
+    random = np.random.default_rng(2)
+    sizes = stored.binning.sizes
+    tables: dict[Clique, FloatArray] = {(column,): np.zeros(size) for column, size in enumerate(sizes)}
+    model = fit(sizes, stored.fitted[:5], stored.rows, 50, Model(sizes, tables))
+    plain, coupled = (model.sample(8000, random, dealer) for dealer in (None, coupling))
+    for column, size in enumerate(stored.binning.sizes):
+        counts = [np.bincount(codes[:, column], minlength=size) for codes in (plain, coupled)]
+        assert np.abs(counts[0] - counts[1]).max() <= 1
+    apart, together = (stored.finer.decode(codes, random) for codes in (plain, coupled))
+    fine = coupling.fine_codes(coupled, random)
+    for column, drawn in fine.items():
+        assert (stored.finer.within(column, stored.binning)[drawn] == coupled[:, column]).all()
+        together.values[:, column] = stored.finer.numbers(column, drawn, random)
+    assert _ranks_off(apart) > 0.15
+    assert _ranks_off(together) < 0.05
+
+
+def test_products_without_more_than_noise_couple_nothing() -> None:
+    excess, doubt = np.full(50, 0.01), np.full(50, 0.02)
+    assert (_clear(excess, doubt) == 0.0).all()
+    assert _clear(np.array([1.0]), np.array([0.1])) == pytest.approx(0.99)
