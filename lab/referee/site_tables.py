@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.tables.files import read_columns, table_from_columns
-from fedkme.tables.schema import Label, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from lab.experiments.cells_tables import Columns, air_schema, diabetes_schema, read_air, read_diabetes
 from lab.experiments.datasets import SOURCES
@@ -32,7 +32,7 @@ class SiteTable:
     Attributes:
         file: its name.
         schema: public.
-        read: rows and their sites.
+        read: rows and their sites; `rows` has them inside the public bounds.
         train: share of the rows to train on; a quarter as many are for tests.
     """
 
@@ -40,6 +40,17 @@ class SiteTable:
     schema: Schema
     read: Callable[[Path, Schema], tuple[Table, Sites]]
     train: float = 0.8
+
+    def rows(self, path: Path) -> tuple[Table, Sites]:
+        """Read rows as entrants get them: empty cells have the public value, others lie inside the bounds."""
+        table, sites = self.read(path, self.schema)
+        values = table.values.copy()
+        for place, column in enumerate(self.schema.columns):
+            if isinstance(column, Numeric):
+                low, high = map(float, column.bounds)
+                gap = low if column.missing is None else float(column.missing)
+                values[:, place] = np.nan_to_num(values[:, place], nan=gap).clip(low, high)
+        return Table(values, table.labels), sites
 
 
 def site_tables() -> Mapping[str, SiteTable]:

@@ -118,7 +118,7 @@ def _of_sites(given: SiteTable) -> RefereeTable:
     """Table of natural sites, or of five owners alike."""
 
     def split(seed: int) -> RefereeSplit:
-        table, sites = given.read(data_file(given.file), given.schema)
+        table, sites = given.rows(data_file(given.file))
         return _drawn(table, seed, given.train, given.train / 4, 5 if sites is None else sites)
 
     numbers = [column for column in given.schema.columns if isinstance(column, Numeric)]

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from fedkme.answers.rules import RowRules
 from fedkme.errors import DataError
 from fedkme.features.binning import Binning
+from fedkme.tables.schema import Numeric
 from lab.referee import checks, entrants, standing, tables
 from lab.referee import environments as environment_module
 from lab.referee.checks import CHECKS
@@ -355,4 +356,7 @@ def test_a_table_of_the_data_folder_has_a_name_for_each_column_and_rows_of_each_
     assert len(split.train) == len(split.owners) == pytest.approx(4 * len(split.test), abs=4)
     assert set(np.unique(split.owners)) == set(range(split.owners.max() + 1))
     assert len(tables.columns_of_table(split.test, table.schema)) == len(names)
+    for each, values in zip(table.schema.columns, split.train.values.T, strict=True):
+        if isinstance(each, Numeric):  # no entrant has to clip, or to fill gaps
+            assert each.bounds[0] <= values.min() <= values.max() <= each.bounds[1]
     assert not np.array_equal(table.split(1).train.values, split.train.values)
