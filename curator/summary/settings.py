@@ -49,12 +49,12 @@ class CellsSettings(Settings):
     join."""
     picks: int | None = Field(None, ge=0, le=MOST_PICKS)
     """Directions that D_v chooses for the first sign bits of a sketch's code book (docs/decisions/009), where
-    owners count by themselves. None: two where epsilon |D_v| is at least 75 and rows are not projected
-    (`dimension` is no less than their columns, encoded), or have categories and not too many numbers
-    (docs/decisions/009); else 0."""
+    owners count by themselves. None: two where epsilon |D_v| is at least 75, one where it is at least 25, and
+    rows are not projected (`dimension` is no less than their columns, encoded), or have categories and not
+    too many numbers (docs/decisions/009); else 0."""
     pick_share: float | None = Field(None, gt=0, le=0.5)
-    """Share of D_v's epsilon for each pick; D_v's histogram gets the rest. None: 37.5 / (epsilon |D_v|), at
-    most .25, and at most half of epsilon for all picks."""
+    """Share of D_v's epsilon for each pick; D_v's histogram gets the rest. None: 37.5 / (epsilon |D_v|), and
+    at most half of epsilon for all picks."""
     dimension: int = Field(128, ge=2, le=512)
     """Number of coordinates in which a code book measures rows."""
 

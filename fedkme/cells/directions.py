@@ -63,10 +63,8 @@ MOST_PICKS = 4
 MOST_OF_PICKS = 0.5
 """Largest share of D_v's epsilon for all picks together."""
 USUAL_PICKS = 2
-MOST_SHARE = 0.25
-"""Largest share of D_v's epsilon for one pick, where the settings name no share."""
-LEAST_REACH = 75.0
-"""Least rows of D_v times epsilon at which picks are worth their cost."""
+LEAST_REACH, TWO_REACH = 25.0, 75.0
+"""Least rows of D_v times epsilon at which one pick, and two picks, are worth their cost."""
 ENOUGH = 37.5
 """Rows times epsilon of a pick that is seldom due to chance: a direction along which all of D_v is far has
 odds of e^18 over a direction along which no row is far. Menus have a hundred directions, many of them half as
@@ -209,8 +207,9 @@ def pick_rule(rows: int, epsilon: float, columns: bool) -> tuple[int, float]:
         columns: whether the menu has columns of the encoded row (fedkme.cells.menu).
     """
     reach = rows * epsilon
-    picks = USUAL_PICKS if columns and reach >= LEAST_REACH else 0
-    return picks, min(ENOUGH / max(reach, 1e-9), MOST_SHARE)
+    picks = USUAL_PICKS if reach >= TWO_REACH else 1 if reach >= LEAST_REACH else 0
+    share = min(ENOUGH / max(reach, 1e-9), MOST_OF_PICKS / max(picks, 1))
+    return picks if columns else 0, share
 
 
 def histogram_of(menu: Menu, epsilon: float) -> HistogramNoise:

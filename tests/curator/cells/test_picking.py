@@ -21,13 +21,16 @@ def picked(
     return picking(settings, request, schema)
 
 
-def test_two_directions_are_picked_where_d_v_has_enough_rows() -> None:
+def test_one_direction_or_two_are_picked_where_d_v_has_enough_rows() -> None:
     epsilon = SummarySettings(protocol="cells").privacy.of_row
     count, share = picked()
     assert count == 2
     assert share == pytest.approx(37.5 / (250 * epsilon))
     least = math.ceil(75 / epsilon)
     assert picked(rows=least) == (2, 0.25)
+    assert picked(rows=least - 1) == (1, 0.5)
+    least = math.ceil(25 / epsilon)
+    assert picked(rows=least) == (1, 0.5)
     assert picked(rows=least - 1)[0] == 0
     assert picked(Schema(columns=(AGE, AGE.model_copy(update={"name": "pay"}))))[0] == 2
     assert picked(dimension=3) == (2, share)  # rows are projected
