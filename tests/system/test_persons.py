@@ -86,7 +86,8 @@ def test_who_protects_rows_alone_is_told(scenario: str, tmp_path: Path) -> None:
     progress = KeptProgress()
     settings = ("engine=inprocess", "protocol=cells", "p=8")
     _, metrics = launch(tmp_path / "run", *settings, scenario=scenario, progress=progress)
-    assert finite(metrics)["D_v", "owners and curator", PERSON] == pytest.approx(3.0)
+    told = finite(metrics)["D_v", "owners and curator", PERSON]
+    assert 2.97 < told <= 3.0 + 1e-6  # pick and histogram compose to a little less at a person's delta
     (said,) = (
         note for note in progress.notes if note.startswith("epsilon 1 holds for 1 of the 3 rows that a p")
     )
