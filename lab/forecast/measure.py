@@ -1,9 +1,9 @@
 """Measures layouts for measured.csv: `python -m lab.forecast.measure DATA RUNS`.
 
 Whole runs of the product, and uniform rows, by the benchmark's runner: a row of the table in RUNS each, so
-that a command cut short goes on where it was. Layouts of MarketBench and of fresh.py, thresholds.py and
-heldback.py beside this file, under the default gamma, that of the domain; those of the benchmark also under
-that of public rows, which is its own.
+that a command cut short goes on where it was. Layouts of MarketBench under the default gamma, that of the
+domain, and under that of public rows, which is the benchmark's own; others in measured.csv are of files of
+commit 6f38168a.
 """
 
 from __future__ import annotations
