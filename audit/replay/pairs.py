@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -66,8 +67,13 @@ def replay(case: Case, kinds: Sequence[Kind], seed: int) -> Replayed:
     pairs = 0
     for kind in kinds:
         for protected, observer in statements(case):
-            second = again(case, world, first, protected, observer, kind, seed)
-            findings += of_pair(case, first, second, protected, observer)
+            played = partial(again, case, world, first, protected, observer, kind, seed)
+            found = of_pair(case, first, played(), protected, observer)
+            if found and case.engine == "grpc":  # a busy machine orders its log: what a row shows comes again
+                found = [
+                    each for each in of_pair(case, first, played(), protected, observer) if each in found
+                ]
+            findings += found
             pairs += 1
     return Replayed(case.name, pairs, tuple(dict.fromkeys(findings)))
 
