@@ -55,6 +55,15 @@ def owners(count: int, rows: int = 300) -> list[FakeOwner]:
     return [FakeOwner(f"owner-{i:03}", part) for i, part in enumerate(parts)]
 
 
+def assert_charged(at: At, paid: float) -> None:
+    """Check that each owner is charged for the whole question towards the curator."""
+    events = [line.event for line in at.gate.came() if line.observer == CURATOR]
+    assert events
+    for event in events:
+        assert isinstance(event, Gaussian)
+        assert 0.98 * paid < event.noise_multiplier**-2 <= paid * (1 + 1e-6)
+
+
 async def test_pooled_marginals_are_those_of_the_whole_table() -> None:
     codes = BINNING.encode(table(300), "all")
     at = At(owners(5))
@@ -101,12 +110,7 @@ async def test_pooled_parities_are_those_of_the_whole_table_and_cost_what_was_pa
             assert spread * sigma <= deviation < 1.01 * spread * sigma
             assert np.abs(sums - exact[place : place + len(sums)]).max() < 6 * deviation
         if security is not None:
-            paid = sum(map(parity_cost, sigmas, (2, 1)))
-            events = [line.event for line in at.gate.came() if line.observer == CURATOR]
-            assert events
-            for event in events:
-                assert isinstance(event, Gaussian)
-                assert 0.98 * paid < event.noise_multiplier**-2 <= paid * (1 + 1e-6)
+            assert_charged(at, sum(map(parity_cost, sigmas, (2, 1))))
 
 
 @pytest.mark.parametrize(
@@ -142,12 +146,7 @@ async def test_pooled_products_are_those_of_the_whole_table_and_cost_what_was_pa
             assert spread * sigma <= deviation < 1.01 * spread * sigma
             assert np.abs(sums - exact[place : place + len(sums)]).max() < 6 * deviation
         if security is not None:
-            paid = products_cost(3e5 / SCORE_STEPS**2, 3, 2)
-            events = [line.event for line in at.gate.came() if line.observer == CURATOR]
-            assert events
-            for event in events:
-                assert isinstance(event, Gaussian)
-                assert 0.98 * paid < event.noise_multiplier**-2 <= paid * (1 + 1e-6)
+            assert_charged(at, products_cost(3e5 / SCORE_STEPS**2, 3, 2))
 
 
 @pytest.mark.parametrize(
