@@ -51,11 +51,11 @@ def scored_number(scores: NumberScores, finer: Binning, shares: FineShares) -> S
     """A number by fine bins, with its scores and denoised shares."""
     column = columns_of(finer.schema)[finer.names[scores.column]]
     assert isinstance(column, Numeric)
-    edges, atoms = finer.edges(column), np.array(column.atoms)
+    half = (np.diff(finer.edges(column)) - column.integer) / 2.0
     return ScoredNumber(
         np.array(scores.of) / SCORE_STEPS,
-        np.concatenate([(edges[:-1] + edges[1:] - column.integer) / 2.0, atoms]),
-        np.concatenate([(np.diff(edges) - column.integer) / 2.0, np.zeros(len(atoms))]),
+        finer.middles(column),
+        np.concatenate([half, np.zeros(len(column.atoms))]),
         shares.denoised,
         shares.deviation,
         shares.law,

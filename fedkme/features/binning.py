@@ -183,6 +183,11 @@ class Binning:
                 return _even(column, each.grid)[[0, *each.starts, -1]]
         return _even(column, self.bins)
 
+    def middles(self, column: Numeric) -> NDArray[np.float64]:
+        """Middle of the values of each code of a numeric column: bins, then atoms."""
+        edges = self.edges(column)
+        return np.array([*(edges[:-1] + edges[1:] - column.integer) / 2.0, *column.atoms])
+
     def _count_codes(self, column: Numeric | Category) -> int:
         if isinstance(column, Category):
             return len(column.categories)

@@ -101,7 +101,7 @@ def plan_products(finer: Binning, fine: Sequence[Measurement], rows: int, cost: 
         shares = _shares(counts.get(place), len(order), len(column.atoms))
         ranks.append(NumberScores(place, _steps(_ranks(shares[order]), order)))
         if place in whole:
-            middles = np.sort(_middles(finer, column))
+            middles = np.sort(finer.middles(column))
             scores = _values(middles, shares[order], sigma / rows)
             values.append(NumberScores(place, _steps(scores, order)))
     return ProductsPlan(tuple(ranks), tuple(values), sigma)
@@ -131,12 +131,6 @@ def _shares(counted: Measurement | None, codes: int, atoms: int) -> FloatArray:
     )
     total = float(shares.sum())
     return shares / total if total > 0.0 else np.full(codes, 1.0 / codes)
-
-
-def _middles(finer: Binning, column: Numeric) -> FloatArray:
-    """Middle of each code's values."""
-    edges = finer.edges(column)
-    return np.array([*(edges[:-1] + edges[1:] - column.integer) / 2.0, *column.atoms])
 
 
 def _ranks(shares: FloatArray) -> FloatArray:
