@@ -57,11 +57,12 @@ def site_tables() -> Mapping[str, SiteTable]:
     """Tables by name; of long ones a share of the rows, another one by seed."""
     forests = SOURCES["covtype"]()
     cards = SOURCES["credit"]()
+    patients = diabetes_schema()
     return {
-        "air": SiteTable("beijing_air_12stations.parquet", air_schema(), _air, 0.08),
+        "air": SiteTable("beijing_air_12stations.parquet", _whole(air_schema(), "CO"), _air, 0.08),
         "covtype": SiteTable(forests.file, forests.schema, _covtype),
         "credit": SiteTable(cards.file, _spread(cards.schema), cards.read),
-        "diabetes": SiteTable("diabetes130.parquet", diabetes_schema(), _diabetes, 0.32),
+        "diabetes": SiteTable("diabetes130.parquet", _whole(patients, *_numbers(patients)), _diabetes, 0.32),
         "student": SiteTable("student_performance.parquet", _labelled("student", "G3", "passed"), _student),
         "wine": SiteTable("wine_quality.parquet", _labelled("wine", "quality", "good"), _wine),
     }
@@ -72,6 +73,19 @@ def _labelled(name: str, column: str, label: str) -> Schema:
     whole = domain(name)
     columns = tuple(each for each in whole.columns if each.name != column)
     return Schema(columns=columns, label=Label(name=label, classes=("no", "yes")))
+
+
+def _numbers(schema: Schema) -> list[str]:
+    return [column.name for column in schema.columns if isinstance(column, Numeric)]
+
+
+def _whole(schema: Schema, *names: str) -> Schema:
+    """Schema that calls the numbers of some columns whole, as their public dictionary does."""
+    columns = [
+        column.model_copy(update={"integer": True}) if column.name in names else column
+        for column in schema.columns
+    ]
+    return Schema(columns=tuple(columns), label=schema.label)
 
 
 def _spread(schema: Schema) -> Schema:

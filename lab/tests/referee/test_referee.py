@@ -359,4 +359,5 @@ def test_a_table_of_the_data_folder_has_a_name_for_each_column_and_rows_of_each_
     for each, values in zip(table.schema.columns, split.train.values.T, strict=True):
         if isinstance(each, Numeric):  # no entrant has to clip, or to fill gaps
             assert each.bounds[0] <= values.min() <= values.max() <= each.bounds[1]
+            assert each.integer == np.array_equal(values, np.rint(values)), f"{each.name} counts"
     assert not np.array_equal(table.split(1).train.values, split.train.values)
