@@ -128,7 +128,11 @@ class RunManager:
         self._refused = {row.run for row in store.runs(OPEN) if not store.entries(row.run)}
 
     def answer(self, directive: Directive) -> Answer | None:
-        """Answer a directive; None if it needs no answer. On return answer and ledger lines are stored."""
+        """Answer a directive; None if it needs no answer. On return answer and ledger lines are stored.
+
+        Raises:
+            StoreError: another process may have the store; it will answer, and this process must not refuse.
+        """
         run = directive.run
         try:
             match directive.body:
@@ -169,6 +173,7 @@ class RunManager:
             self._keep(run, entry, sent_before)
             return handler.again(directive)
         except FedkmeError as error:
+            self._store.check()
             self._say(run, error)
             return Refusal.of(error)
         finally:

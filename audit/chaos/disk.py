@@ -107,6 +107,12 @@ class MortalStore:
         self._disk.committed()
         self._process.tick()
 
+    def check(self) -> None:
+        """Refuse a process whose lock the next process has."""
+        if not self._process.alive:
+            raise Killed
+        self._check_lock()
+
     def _check_lock(self) -> None:
         if self._disk.holder is not self:
             raise StoreError("another process has the store", "Stop one of the two.")

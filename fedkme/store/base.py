@@ -100,6 +100,13 @@ class Store(Protocol):
             RuntimeError: inside another transaction; they do not nest.
         """
 
+    def check(self) -> None:
+        """Check that this process can still write; else it sends nothing that should be on disk.
+
+        Raises:
+            StoreError: the connection was lost; another process may have the store.
+        """
+
     def open_run(self, run: str, peer: str, document: bytes) -> None:
         """Add a new run.
 

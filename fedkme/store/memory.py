@@ -67,6 +67,10 @@ class MemoryStore:
         """Undo the writes inside if an exception leaves it."""
         return self._transaction
 
+    def check(self) -> None:
+        """Refuse a closed store."""
+        self._check_open()
+
     def open_run(self, run: str, peer: str, document: bytes) -> None:
         """Add a new run."""
         with self._open():

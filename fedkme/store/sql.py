@@ -154,6 +154,10 @@ class SqlStore(Store, ABC):
         return
 
     @override
+    def check(self) -> None:
+        self._query("SELECT 1")
+
+    @override
     def open_run(self, run: str, peer: str, document: bytes) -> None:
         new = (self._party, printable(run), printable(peer), OPEN, self._clock(), document)
         if not self._query(_OPEN_RUN, *new):

@@ -278,6 +278,7 @@ def test_a_commit_in_doubt_is_found_by_the_next_process_unless_the_older_one_wro
         ),
         (4463, "a curator put back from a backup refused the keys of a run that D_v had paid for"),
         (238137455, "an owner's lie ended the run, and its consumer was stopped as it heard so"),
+        (5349, "an owner's older process refused in a new curator's run what its next process had answered"),
     ],
 )
 def test_schedules_that_ended_badly_once_are_well(seed: int, why: str) -> None:

@@ -75,6 +75,8 @@ def test_a_store_with_a_lost_connection_does_not_reconnect(server: Server, url: 
             for _ in range(2):
                 with pytest.raises(StoreError, match="was lost"):
                     store.put("key", b"of the first")
+                with pytest.raises(StoreError, match="was lost"):
+                    store.check()
             assert other.get("key") == b"of the other"
 
 

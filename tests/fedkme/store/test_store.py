@@ -190,6 +190,8 @@ def test_a_closed_store_says_so(store: Store) -> None:
     with pytest.raises(StoreError, match="was closed"):
         store.keys()
     with pytest.raises(StoreError, match="was closed"):
+        store.check()
+    with pytest.raises(StoreError, match="was closed"):
         store.transaction().__enter__()
 
 
