@@ -7,6 +7,7 @@ distance of the rows to the released numbers, which reads no owner's row.
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -17,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumer.results import SUMMARY
-from consumer.summary.forms import REPEATS
+from consumer.results import EVALUATION, SUMMARY, place_of
+from consumer.summary.forms import REPEATS, WEIGHTED
 from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 from fedkme.features.domain import Domain
 from fedkme.tables.cells import date_of
@@ -26,6 +27,7 @@ from fedkme.tables.columns import Numeric
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table, table_from_arrays
+from fedkme.verdict import GRADES
 
 CLASSIFIERS = ("LR", "GNB", "DT")
 MOST_ROWS = 20_000
@@ -35,6 +37,10 @@ IMAGE_SIDES = {64: 8, 784: 28}
 """Width of a table -> side of the square image that its rows are."""
 SHOWN = 6
 """Number of columns with shares by value."""
+_FORMS = {"weighted": WEIGHTED, "alike": SUMMARY, "repeats": REPEATS}
+"""Files of a summary's forms, the one that is advised first among equally good ones first."""
+_DRAWS = 10
+"""Draws of fresh rows whose distances are averaged."""
 
 
 def can_train() -> bool:
@@ -76,16 +82,26 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
     return results
 
 
-def compare_columns(rows: Table, real: Table, schema: Schema) -> dict[str, Any]:
-    """Compare rows with real ones by column and by pair of columns, as `evaluate_rows` says."""
-    first, second = _halved(real)
-    distances, halves = (column_distances(a, b, schema) for a, b in ((rows, real), (first, second)))
+def compare_columns(rows: Table, real: Table, schema: Schema, fresh: int | None = None) -> dict[str, Any]:
+    """Compare rows with real ones by column and by pair of columns, as `evaluate_rows` says.
+
+    Args:
+        rows: the rows to compare.
+        real: real rows.
+        schema: of both.
+        fresh: in place of two halves of the real rows, the yardstick is the distance of so many of them,
+            drawn at random, from the others, on average over some draws; at most half of them.
+    """
+    draws = _draws(real, fresh)
+    distances = column_distances(rows, real, schema)
+    columns = np.mean([column_distances(a, b, schema) for a, b in draws], axis=0)
+    pairs = [pair_distances(a, b, real, schema) for a, b in draws]
     return {
         "columns": {"mean": float(distances.mean()), "largest": float(distances.max())}
         | {"by_name": _by_name(schema, distances)},
-        "real_halves": {"mean": float(halves.mean()), "by_name": _by_name(schema, halves)},
+        "real_halves": {"mean": float(columns.mean()), "by_name": _by_name(schema, columns)},
         "pairs": _summarised(pair_distances(rows, real, real, schema)),
-        "real_halves_pairs": _summarised(pair_distances(first, second, real, schema)),
+        "real_halves_pairs": _summarised({k: float(np.mean([each[k] for each in pairs])) for k in pairs[0]}),
         "shares": shares(rows, real, schema, np.argsort(-distances, kind="stable")[:SHOWN]),
     }
 
@@ -93,19 +109,37 @@ def compare_columns(rows: Table, real: Table, schema: Schema) -> dict[str, Any]:
 def compare_with_validation(folder: Path, validation: Table, schema: Schema) -> dict[str, Any]:
     """Compare a received summary with D_v; nothing for images, whose columns are pixels.
 
-    The rows are those of the repeats, which stand for the weights, or else rows alike.
+    The rows are those of the form that the verdict advises, `form`, with their weights; the yardstick is that
+    of the verdict, as many fresh rows of D_v as the summary has, `fresh`.
 
     Args:
         folder: the consumer's folder, which has the rows.
         validation: D_v.
         schema: of both.
     """
-    files = [path for name in (REPEATS, SUMMARY) if (path := folder / name).exists()]
-    if not files or not len(validation) or schema.width in IMAGE_SIDES:
+    form = _advised_form(folder)
+    if form is None or not len(validation) or schema.width in IMAGE_SIDES:
         return {}
-    arrays = read_arrays(files[0], "consumer")
+    arrays, alike = (read_arrays(place_of(folder, name), "consumer") for name in (_FORMS[form], SUMMARY))
     rows, seen = table_from_arrays(arrays["x"], arrays.get("y")), _as_seen(_cut(validation), schema)
-    return compare_columns(rows, seen, schema) if len(rows) else {}
+    if not len(rows):
+        return {}
+    if (weights := arrays.get("w")) is not None:  # as often among MOST_ROWS rows as the weights say
+        ends = np.rint(np.cumsum(weights) / weights.sum() * MOST_ROWS).astype(np.int64)
+        rows = rows.take(np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0)))
+    fresh = min(len(alike["x"]), max(len(seen) // 2, 1))
+    return {"form": form, "fresh": fresh} | compare_columns(rows, seen, schema, fresh)
+
+
+def _advised_form(folder: Path) -> str | None:
+    """Name of the form of a summary that the consumer's verdict advises; None without rows."""
+    grades: dict[str, str] = {}
+    if (evaluation := place_of(folder, EVALUATION)).exists():
+        grades = (json.loads(evaluation.read_bytes()).get("verdict") or {}).get("grades") or {}
+    there = [form for form, name in _FORMS.items() if place_of(folder, name).exists()]
+    if not place_of(folder, SUMMARY).exists():
+        return None
+    return min(there, key=lambda form: GRADES.index(grades[form]) if form in grades else len(GRADES))
 
 
 def evaluate_points(points: WeightedPoints, gamma: float, real: NDArray[np.float64]) -> dict[str, Any]:
@@ -191,11 +225,14 @@ def _summarised(by_name: dict[str, float]) -> dict[str, Any]:
     return {"mean": float(np.mean(values)), "largest": max(values), "by_name": by_name} if values else {}
 
 
-def _halved(table: Table) -> tuple[Table, Table]:
-    """Two halves of the real rows, whose distance is a lower bound for good synthetic rows."""
-    order = np.random.default_rng(0).permutation(len(table))
-    middle = len(order) // 2
-    return (table.take(order[:middle]), table.take(order[middle:])) if middle else (table, table)
+def _draws(real: Table, fresh: int | None) -> list[tuple[Table, Table]]:
+    """Real rows beside other real rows, whose distance good synthetic rows have too: two halves, or draws."""
+    size = min(len(real) // 2 if fresh is None else fresh, len(real) // 2)
+    if not size:
+        return [(real, real)]
+    draws = np.random.default_rng(0)
+    orders = [draws.permutation(len(real)) for _ in range(1 if fresh is None else _DRAWS)]
+    return [(real.take(order[:size]), real.take(order[size:])) for order in orders]
 
 
 def _noise_of_auc(labels: NDArray[np.int64]) -> float:

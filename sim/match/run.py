@@ -21,7 +21,6 @@ from consumer.results import (
     write_result,
 )
 from consumer.settings import ConsumerSettings
-from consumer.summary.forms import REPEATS
 from consumer.summary.received import load_validation
 from consumer.target.client import write_matched
 from consumer.target.matching import AUDIENCE, drawn_for, match_rows
@@ -40,12 +39,12 @@ from fedkme.releases.counts import protocol_of
 from fedkme.tables.data_file import Source
 from fedkme.tables.files import Examined, counted_persons, load_rows, load_table, read_arrays
 from fedkme.tables.schema import Schema, load_schema
-from fedkme.tables.table import Table, table_from_arrays
+from fedkme.tables.table import Table
 from fedkme.verdict import lines_of
 from sim.engines.run_folder import write_schema
 from sim.evaluation.metrics import effective_sizes, forms_of, present
 from sim.evaluation.received import received_release
-from sim.evaluation.releases import compare_columns
+from sim.evaluation.releases import compare_with_validation
 from sim.progress import Follower
 from sim.report.summary_page import ALONE, TRAINING_HEADER, TRAINING_NOTE, render_received, training_rows
 from sim.report.write import REPORT, modified, read_object
@@ -226,11 +225,7 @@ def metrics_of_target(release: Path, out: Path, schema: Schema, validation: Tabl
     forms = forms_of(evaluation)
     downstream = {name: values["downstream"] for name, values in forms.items() if values["downstream"]}
     about = _about(release)
-    summary, repeats = (
-        table_from_arrays(arrays["x"], arrays.get("y"))
-        for name in (SUMMARY, REPEATS)
-        for arrays in [read_arrays(out / alone(name), CONSUMER)]
-    )
+    p = len(read_arrays(out / alone(SUMMARY), CONSUMER)["x"])
     return {
         "status": "complete",
         "code": 0,
@@ -240,8 +235,8 @@ def metrics_of_target(release: Path, out: Path, schema: Schema, validation: Tabl
         "consumer": CONSUMER,
         "run": "rows for a target",
         "release": {"folder": release.name, **about["release"]},
-        "p": len(summary),
-        "rows": len(summary),
+        "p": p,
+        "rows": p,
         "drawn": evaluation["drawn"],
         "gamma": evaluation["gamma"],
         "points_accessed": {"total": 0},
@@ -254,7 +249,7 @@ def metrics_of_target(release: Path, out: Path, schema: Schema, validation: Tabl
         "training": evaluation["training"],
         "verdict": evaluation["verdict"],
         "privacy": about["privacy"],
-        "columns": compare_columns(repeats, validation, schema),
+        "columns": compare_with_validation(out, validation, schema),
     }
 
 

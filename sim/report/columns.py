@@ -98,10 +98,12 @@ def _distances(
     closer = len(by_name) - len(shown)
     more = f" The {closer} closest are left out." if closer else ""
     mean = [distance(compared[key].get("mean")) for key in (of, halves)]
+    yardstick, numbers = "two halves of the real rows differ by", "half to half"
+    if fresh := compared.get("fresh"):
+        yardstick, numbers = f"{fresh} real rows drawn at random differ from the others by", "real to real"
     caption = (
-        f"0 to 1. {measure}. Grey: what two halves of the real rows differ by, and nothing does better than "
-        f"that; blue: what is on top of it. Numbers: {made} to real / half to half; in the mean "
-        f"{mean[0]} / {mean[1]}.{more} {note}"
+        f"0 to 1. {measure}. Grey: what {yardstick}; blue: what is on top of it. Numbers: {made} to real / "
+        f"{numbers}; in the mean {mean[0]} / {mean[1]}.{more} {note}"
     )
     drawing = html.bars(f"Distance of each {what} from the real one", rows, height=24)
     return html.figure(f"Each {what}'s distance", drawing, caption)

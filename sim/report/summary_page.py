@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedkme.pages import html
 from fedkme.pages.html import number, short
 from fedkme.pages.line_chart import Point, Series, lines
-from fedkme.verdict import lines_of
+from fedkme.verdict import FORMS, lines_of
 from sim.evaluation.releases import IMAGE_SIDES
 from sim.families import Words, words_of
 from sim.formatting import (
@@ -282,7 +282,8 @@ def _owners(run: SummaryFolder, words: Words) -> html.Html:
 
 def _columns(m: Metrics) -> tuple[tuple[str, html.Html], tuple[str, html.Html]]:
     """Sections that compare columns, and values of a few columns, with D_v's."""
-    compared, note = m.get("columns", {}), "Real: D_v. The rows, repeated as often as their weights want."
+    compared = m.get("columns", {})
+    note = f"Real: D_v. The summary {FORMS.get(compared.get('form', ''), 'with repeats')}."
     distances = ("Columns and pairs of columns", columns.distances(compared, "summary", note))
     return distances, ("Values of a few columns", columns.shares(compared, "summary", "D_v", note))
 

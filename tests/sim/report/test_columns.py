@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consumer.results import SUMMARY
+from consumer.results import EVALUATION, SUMMARY
+from consumer.summary.forms import REPEATS, WEIGHTED
 from fedkme.tables.files import save_table
+from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Schema, schema_from
-from fedkme.tables.table import Table
+from fedkme.tables.table import Table, joined
 from sim.api import verbs
 from sim.evaluation.releases import compare_columns, compare_with_validation
 from sim.report import columns
@@ -51,6 +54,36 @@ def test_a_summary_is_compared_with_d_v(schema: Schema, tmp_path: Path) -> None:
     assert "Lost or blurred: 1 of 3 columns (c)." in drawn
     assert "a x b</text>" in drawn
     assert "grey D_v" in columns.shares(compared, "summary", "D_v", "")
+
+
+def test_fresh_rows_of_d_v_lose_nothing(schema: Schema, tmp_path: Path) -> None:
+    # As few rows as a summary has differ from D_v by more than D_v's halves do: that is no loss.
+    judged = [compare_columns(rows(40, seed), rows(400, 0), schema, fresh=40) for seed in range(1, 21)]
+    gone = [line for line in map(columns.lost, judged) if "Lost" in line.partition(" pairs")[0]]
+    assert len(gone) <= 2, gone
+    halves = [columns.lost(compare_columns(rows(40, seed), rows(400, 0), schema)) for seed in range(1, 21)]
+    assert sum("pairs of columns (" in line for line in halves) == 20  # what the page said until now
+
+
+def test_the_columns_are_those_of_the_form_that_is_advised(schema: Schema, tmp_path: Path) -> None:
+    # The weighted form is good, and the page judged the repeats, which were fair.
+    near, far = rows(400, 1), rows(400, 2, shift=3.0)
+    both = joined([near, far])
+    weights = np.repeat([1 / 400, 0.0], 400)
+    save_table(tmp_path / SUMMARY, far)
+    save_table(tmp_path / REPEATS, far)
+    assert both.labels is not None
+    (tmp_path / WEIGHTED).write_bytes(npz_bytes({"x": both.values, "y": both.labels, "w": weights}))
+    grades = {"weighted": "good", "alike": "poor", "repeats": "fair"}
+    (tmp_path / EVALUATION).write_text(json.dumps({"verdict": {"grades": grades}}))
+    compared = compare_with_validation(tmp_path, rows(400, 0), schema)
+    assert compared["form"] == "weighted"
+    assert columns.lost(compared).startswith("All columns are kept.")
+    grades = {"weighted": "poor", "alike": "good", "repeats": "good"}
+    (tmp_path / EVALUATION).write_text(json.dumps({"verdict": {"grades": grades}}))
+    compared = compare_with_validation(tmp_path, rows(400, 0), schema)
+    assert compared["form"] == "alike"
+    assert "columns (c)" in columns.lost(compared)
 
 
 def test_the_page_of_a_summary_has_its_columns(tmp_path: Path) -> None:
