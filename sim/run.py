@@ -12,6 +12,7 @@ from typing import Any
 
 from consumer.results import EVALUATION, SUMMARY
 from consumer.summary.evaluation import require_models
+from consumer.summary.forms import as_in_file
 from consumer.summary.judging import judge_tables
 from consumer.summary.offers import Summary, pruned
 from curator.run.summary_record import write_run
@@ -128,6 +129,8 @@ def simulate(
             "columns beside D_v", lambda: compare_with_validation(came, scenario.validation, scenario.schema)
         )
         metrics = with_reading(metrics | {"columns": beside or {}}, scenario.reading())
+        if metrics["verdict"] is not None:
+            metrics["verdict"]["advice"] = as_in_file(metrics["verdict"]["advice"], scenario.schema)
         steps.step("report.html", lambda: _write(directory, metrics))
         if (loss := total(steps.losses)) is not None:
             metrics |= {"code": metrics["code"] or loss.code, "reason": metrics["reason"] or str(loss)}

@@ -60,18 +60,29 @@ def csv_of(table: Table, schema: Schema, more: Mapping[str, Sequence[str]]) -> b
         for name, cells in text_columns(table, schema).items()
     }
     for name, cells in more.items():
-        columns[_free(name, columns)] = [*cells]
+        columns[added_name(name, schema)] = [*cells]
     return csv_encoded(columns)
+
+
+def added_name(name: str, schema: Schema) -> str:
+    """Name of an added column in a .csv file: `weight`, or `weight_` where the schema has a `weight`."""
+    label = [schema.label.name] if schema.label else []
+    taken = {harmless(each) for each in (*schema.names, *label)}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def as_in_file(advice: str, schema: Schema) -> str:
+    """Advice with the names that `weight` and `alike` have in the .csv file."""
+    advice = advice.replace("sample_weight = weight", f"sample_weight = {added_name('weight', schema)}")
+    return advice.replace("alike = 1", f"{added_name('alike', schema)} = 1")
 
 
 def unweighted(summary: Table) -> ListedRows:
     """List the rows of a summary before weighing: all weights are equal."""
     size = len(summary)
     return ListedRows(summary, np.full(size, 1 / max(size, 1)), np.ones(size, np.bool_))
-
-
-def _free(name: str, taken: Mapping[str, object]) -> str:
-    return name if name not in taken else _free(f"{name}_", taken)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

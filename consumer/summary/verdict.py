@@ -199,13 +199,18 @@ MOST_MOVED = 0.01
 
 
 def doubts_of(readings: Mapping[str, Reading | None]) -> list[str]:
-    """Reasons why a result with parties' rows is at most fair: `clip` moved too many of their cells.
+    """Reason why a result with parties' rows is at most fair: `clip` moved too many of their cells.
 
     The reasons hold counts of each party's rows; only a party itself, or a run in one process, may see them.
     """
-    return [
-        f"{change.share:.1%} of {change.column} at {party} was moved to the bounds"
+    moved = [
+        (change.share, f"{change.share:.1%} of {change.column} at {party} was moved to the bounds")
         for party, reading in readings.items()
         for change in (() if reading is None else reading.changes)
         if change.what == CLIPPED and change.share > MOST_MOVED
     ]
+    if not moved:
+        return []
+    others = "" if len(moved) == 1 else ", and less of another column"
+    others = f", and less of {len(moved) - 1} other columns" if len(moved) > 2 else others
+    return [max(moved)[1] + others]

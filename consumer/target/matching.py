@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from consumer.results import EVALUATION, SUMMARY, alone
+from consumer.summary.forms import as_in_file
 from consumer.summary.judging import Judged, by_halves, judge_tables
 from consumer.target.choosing import PoolChoice
 from consumer.target.training import TrainingAdvice, train_on_what, why_untrained
@@ -175,7 +176,7 @@ def match_rows(
     as_near = not told_apart and _is_as_near(chosen, control)
     rare = is_rare(schema, drawn, validation, gamma)
     matched = Matched(judged, len(drawn), gamma, beside, training, untrained, as_near, rare)
-    return replace(matched, judged=replace(judged, verdict=_verdict(matched, most_drawn(schema))))
+    return replace(matched, judged=replace(judged, verdict=_verdict(matched, schema)))
 
 
 def drawn_for(draw: Callable[[int], Table], schema: Schema, validation: Table, gamma: float) -> Table:
@@ -251,7 +252,7 @@ def _is_as_near(ours: PoolChoice, control: PoolChoice) -> bool:
     return beside <= AS_NEAR * max(near, 0.0) + noise
 
 
-def _verdict(matched: Matched, most: int) -> QualityVerdict:
+def _verdict(matched: Matched, schema: Schema) -> QualityVerdict:
     """Verdict with the advice of the training, at most fair where the control is as good."""
     verdict, training = matched.judged.verdict, matched.training
     doubts = list[str]()
@@ -260,8 +261,8 @@ def _verdict(matched: Matched, most: int) -> QualityVerdict:
             "rows of independent columns come as near to D_v, so nearness says little: judge by a model"
         )
     untold = f"Score models on rows of your own: none was compared, since {matched.untrained}."
-    advice = untold if training is None else training.line
-    if matched.rare and matched.drawn < most:
+    advice = untold if training is None else as_in_file(training.line, schema)
+    if matched.rare and matched.drawn < (most := most_drawn(schema)):
         advice += f" Few rows of the release are like D_v: fedkme match --draw {most} looks at more."
     if verdict.grade == "poor":
         advice += (

@@ -77,6 +77,8 @@ def verdict_on(
 
 def _percent(share: float) -> str:
     """A share in percent with two digits: more would claim too much."""
+    if share < 1e-3:
+        return "less than 0.1 %"
     return f"{float(f'{100 * share:.2g}'):g} %"
 
 

@@ -127,7 +127,8 @@ class SimulationForm:
 
     def _columns(self, fields: Fields, made: Path, faults: str = "") -> Html:
         """Second page: the schema, which can be edited, and what the check of the files found."""
-        said = faults or _checked(made, fix=True)[0]
+        said, fits = (faults, False) if faults else _checked(made, fix=True)
+        mended = "Every file fits: what is found below is mended, in this schema or in the file's settings."
         text = (made / SCHEMA).read_text(encoding="utf-8")
         kept = (
             tag("input", type="hidden", name=name, value=value)
@@ -145,6 +146,7 @@ class SimulationForm:
                 "Owners agree on this schema in public. FROM DATA was read in the sample: replace if private."
             ),
             area,
+            note(mended if fits else "Not every file fits: edit this schema, or the files."),
             tag("pre", said),
             tag("p", tag("label", again, " A rehearsal: baselines are compared; the noise protects nobody.")),
             tag("p", tag("button", "Start", type="submit")),

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from consumer.results import EVALUATION, SUMMARY, TRAIN, alone, place_of
-from consumer.summary.forms import REPEATS, WEIGHTED
+from consumer.summary.forms import REPEATS, WEIGHTED, added_name
 from consumer.target.training import MODELS
 from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.files import read_arrays
@@ -108,7 +108,7 @@ class SummaryResult:
             raise DataError("nothing says what to train on", "Only rows for a target do: fk.match.")
         arrays = read_arrays(path, "consumer")
         frame = frame_of(table_from_arrays(arrays["x"], arrays["y"]), self.schema)
-        return frame.assign(**{"weight_" if "weight" in frame else "weight": arrays["w"]})
+        return frame.assign(**{added_name("weight", self.schema): arrays["w"]})
 
     @property
     def reading(self) -> list[str]:

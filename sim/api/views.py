@@ -5,6 +5,7 @@ A frame of its own keeps report and notebook from styling each other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
@@ -35,14 +36,14 @@ def frame_of_statements(entries: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 _ATTRIBUTES = {
-    "consumer-only.train.csv, sample_weight = weight": ".train, whose last column is the weight",
-    "summary.csv, sample_weight = weight": ".weighted, sample_weight = .weights",
-    "the rows with alike = 1 do": ".rows do",
-    "the rows of summary.npz": ".rows",
-    "the rows of repeats.npz": ".repeats",
-    "`fedkme ask`": "`.ask`",
+    r"consumer-only\.train\.csv, sample_weight = weight_*": ".train, whose last column is the weight",
+    r"summary\.csv, sample_weight = weight_*": ".weighted, sample_weight = .weights",
+    r"the rows with alike_* = 1 do": ".rows do",
+    r"the rows of summary\.npz": ".rows",
+    r"the rows of repeats\.npz": ".repeats",
+    r"`fedkme ask`": "`.ask`",
 }
-"""Attributes of a result, by the words for them in an advice about files."""
+"""Attributes of a result, by the pattern of the words for them in an advice about files."""
 
 
 def verdict_of(metrics: Mapping[str, Any]) -> QualityVerdict | None:
@@ -52,7 +53,7 @@ def verdict_of(metrics: Mapping[str, Any]) -> QualityVerdict | None:
         return None
     advice = values["advice"]
     for words, attribute in _ATTRIBUTES.items():
-        advice = advice.replace(words, attribute)
+        advice = re.sub(words, attribute, advice)
     return QualityVerdict(**{**values, "advice": advice})
 
 

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from fedkme.answers.card import advice_on
-from fedkme.verdict import CANNOT_TELL, Grade, at_most_fair, overall
+from fedkme.verdict import CANNOT_TELL, GRADES, Grade, at_most_fair, overall
 
 FAR = 0.1
 """Distance of a distribution from which on it is far: a tenth of the rows are elsewhere."""
@@ -42,6 +42,7 @@ def by_rows(verdict: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) ->
     if untold or (measured["models"][0] == CANNOT_TELL and before["grades"].get("models") == "poor"):
         del measured["models"]  # a screen of the release sees what the trained models do not
     grades = before["grades"] | {use: grade for use, (grade, _) in measured.items()}
+    grades["pairs"] = _no_better(grades["pairs"], grades["columns"])
     reasons = before["reasons"] | {use: why for use, (_, why) in measured.items()}
     sentence = "; ".join(f"{use}: {why}" for use, why in reasons.items())
     merged = before | {
@@ -85,3 +86,10 @@ def _of_models(evaluation: Mapping[str, Any]) -> tuple[str, str]:
         return CANNOT_TELL, f"{figures}, too little to compare"
     kept = (made[name] - 0.5) / skill
     return "good" if kept >= KEPT else "fair" if kept >= USABLE else "poor", figures
+
+
+def _no_better(pairs: str, columns: str) -> str:
+    """Grade of pairs of columns, no better than that of columns: who uses pairs uses their columns."""
+    if CANNOT_TELL in (pairs, columns):
+        return pairs
+    return max(pairs, columns, key=GRADES.index)

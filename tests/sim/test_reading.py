@@ -10,9 +10,10 @@ import pytest
 
 import fedkme as fk
 from consumer.summary.verdict import doubts_of
+from fedkme.tables.columns import CLIPPED
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import schema_from
-from fedkme.tables.table import Reading, Table
+from fedkme.tables.table import CellChange, Reading, Table
 from fedkme.verdict import at_most_fair
 from sim.api.releases import load_release_result
 from sim.releases import complete_release
@@ -89,6 +90,14 @@ def test_one_cell_in_a_hundred_may_be_moved(tmp_path: Path, far: int, doubtful: 
     assert bool(doubts_of({"north": table.reading})) is doubtful
     assert table.reading is not None
     assert any(change.column == "age" for change in table.reading.changes) is bool(far)
+
+
+def test_many_moved_columns_are_one_reason() -> None:
+    # A draft of few rows has narrow bounds: the verdict of two lines had 230 of these reasons.
+    moved = [CellChange(f"g{n}", CLIPPED, cells=n + 2, share=(n + 2) / 100) for n in range(60)]
+    assert doubts_of({"wide": Reading(changes=tuple(moved)), "narrow": None}) == [
+        "61.0% of g59 at wide was moved to the bounds, and less of 59 other columns"
+    ]
 
 
 def test_a_reading_makes_no_table_that_another_process_has() -> None:

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from consumer.summary import forms as forms_module
-from consumer.summary.forms import REPEATS, WEIGHTED, make_forms, rest, unweighted
+from consumer.summary.forms import REPEATS, WEIGHTED, as_in_file, make_forms, rest, unweighted
 from consumer.summary.judging import judge_tables
 from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.embeddings.prune import prune
 from fedkme.tables.files import load_table, read_arrays
-from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from fedkme.tables.text import harmless, text_columns
+from sim.api.views import verdict_of
 
 SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(0.0, 10.0), count=2),), label=Label(name="y", classes=("low", "high"))
@@ -125,6 +126,22 @@ def test_no_name_is_a_formula_of_a_spreadsheet(sign: str) -> None:
     assert [cell for cell, *_ in lines] == [f"'{sign}1+1", "-2", "plain"]
     assert head == [f"'{sign}name", "weight", "alike"]
     assert lines[0][1] == "0.333333"
+
+
+def test_the_advice_names_the_added_columns_as_the_file_does() -> None:
+    # It said "sample_weight = weight" of a file whose column `weight` is the patients' own.
+    names = [{"kind": "numeric", "name": name, "bounds": [0, 9]} for name in ("weight", "weight_", "alike")]
+    own = schema_from({"columns": names})
+    advice = (
+        "Train on summary.csv, sample_weight = weight; the rows with alike = 1 do as well without weights."
+    )
+    written = as_in_file(advice, own)
+    assert "sample_weight = weight__; the rows with alike_ = 1 do" in written
+    header = unweighted(Table(np.ones((2, 3)))).csv(own).splitlines()[0]
+    assert header == b"weight,weight_,alike,weight__,alike_"
+    verdict = verdict_of({"verdict": {"grade": "good", "sentence": "", "advice": written}})
+    assert verdict is not None
+    assert verdict.advice == "Train on .weighted, sample_weight = .weights; .rows do as well."
 
 
 def test_a_column_that_is_called_weight_keeps_its_name() -> None:

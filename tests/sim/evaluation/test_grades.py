@@ -84,3 +84,19 @@ def test_models_that_learn_nothing_of_the_owners_rows_say_nothing() -> None:
         assert (both["grades"]["models"], both["reasons"]["models"]) == ("poor", reason)
     assert by_rows(None, {}) is None
     assert by_rows(CARD, {}) == CARD
+
+
+def test_pairs_are_no_better_than_their_columns() -> None:
+    # Two halves of few rows differ much by pairs: "Use the rows for pairs" stood beside poor columns.
+    by_name = {f"c{n}": 0.28 for n in range(4)}
+    pairs = {f"c{n} x d": 0.5 for n in range(4)}
+    evaluation = {
+        "columns": {"by_name": by_name},
+        "real_halves": {"by_name": dict.fromkeys(by_name, 0.1)},
+        "pairs": {"by_name": pairs},
+        "real_halves_pairs": {"by_name": dict.fromkeys(pairs, 0.5)},
+    }
+    verdict = by_rows(CARD, evaluation)
+    assert verdict is not None
+    assert verdict["grades"]["columns"] == verdict["grades"]["pairs"] == "poor"
+    assert "Use the rows for" not in verdict["advice"]
