@@ -57,6 +57,7 @@ def test_files_are_chosen_columns_looked_at_and_the_simulation_runs(form: Simula
     second = form.answer(chosen)
     assert "FROM DATA" in second
     assert "north.csv: 200 rows, no faults" in second
+    assert "Every file fits" in second
     (made,) = form.folder.glob("study-*")
     text = (
         (made / "schema.toml").read_text(encoding="utf-8").replace("bounds = [0, 100]", "bounds = [0, 120]")
@@ -82,6 +83,7 @@ def test_what_does_not_fit_is_said_and_nothing_runs(form: SimulationForm) -> Non
         assert wrong != text
         answer = form.answer({**CHOSEN, "made": [made.name], "schema": [wrong]})
         assert words in answer
+        assert "Not every file fits" in answer
         assert "textarea" in answer
     assert "textarea" in second
     assert form.requests.empty()

@@ -132,9 +132,7 @@ def test_the_advice_names_the_added_columns_as_the_file_does() -> None:
     # It said "sample_weight = weight" of a file whose column `weight` is the patients' own.
     names = [{"kind": "numeric", "name": name, "bounds": [0, 9]} for name in ("weight", "weight_", "alike")]
     own = schema_from({"columns": names})
-    advice = (
-        "Train on summary.csv, sample_weight = weight; the rows with alike = 1 do as well without weights."
-    )
+    advice = "Train on summary.csv, sample_weight = weight; the rows with alike = 1 do as well."
     written = as_in_file(advice, own)
     assert "sample_weight = weight__; the rows with alike_ = 1 do" in written
     header = unweighted(Table(np.ones((2, 3)))).csv(own).splitlines()[0]
