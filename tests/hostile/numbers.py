@@ -17,6 +17,7 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message import Message
 
+from fedkme.tables.table import Table
 from fedkme.wire.v1 import owners_pb2, pooling_pb2, releases_pb2, summaries_pb2, types_pb2
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -119,6 +120,16 @@ TEXTS = frozenset(
     }
 )
 """Texts and bytes that are no numbers."""
+
+
+def neighbours(table: Table) -> tuple[Table, Table]:
+    """A table, and the one in which a row is another, with its label."""
+    values = table.values.copy()
+    values[7] = 1.0 - values[7] if values.max() <= 1.0 else values[0]
+    labels = None if table.labels is None else table.labels.copy()
+    if labels is not None:
+        labels[7] = 1 - labels[7]
+    return table, Table(values, labels)
 
 
 def name_of(field: Any) -> str:

@@ -9,7 +9,8 @@ import pytest
 from fedkme.errors import ConfigError
 from fedkme.protocols import PROTOCOLS
 from sim.families import FAMILIES, words_of
-from tests.sim.report.test_report import sample_metrics, sample_run, text_of
+from tests.sim.report.sample import sample_metrics, sample_run
+from tests.sim.report.test_report import text_of
 
 CELLS = {"rho": 2.0, "code_book": "sketch", "cells": 9, "classes": 3, "ordered": 60, "dropped": 0.125}
 

@@ -1,9 +1,8 @@
-"""Issue 35, items A.4 and A.5: the smallest edit that makes all files fit, and hints, table by table."""
+"""Issue 35, item A.4: the smallest edit that makes all files fit."""
 
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,49 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from fedkme.config import toml_text
-from fedkme.drafts.words import meanings, means_nothing, same_meaning
 from fedkme.drafts.writing import FROM_DATA
 from fedkme.errors import DataError
-from fedkme.tables.data_file import DataFile
-from fedkme.tables.files import load_table
-from fedkme.tables.schema import load_schema
-from operate.cli import _load
-
-SCHEMA = """# agreed on 3 May
-ignore = [ # columns of nobody
-    "id", # of rows
-]
-
-[[columns]] # years
-name = "age"
-kind = "numeric"
-bounds = [0, 120] # by the form
-integer = true
-
-[[columns]]
-name = "sex"
-kind = "category"
-categories = ["female", "male"]  # FROM DATA: replace if private
-
-[[columns]]
-name = "seen"
-kind = "date"
-bounds = [2020-01-01, 2024-12-31]
-
-[[columns]]
-name = "weight"
-kind = "numeric"
-bounds = [0, 200]
-
-[label] # what a model learns
-name = "ill"
-classes = ["no", "yes"]
-"""
-REMARKS = [line.partition("#")[2] for line in SCHEMA.splitlines() if "#" in line]
-OWNER = 'name = "north" # mine\ncurator = "-"\nplaintext = true\nschema_file = "schema.toml"\n'
+from tests.fedkme.drafts.own_files import OWNER, REMARKS, SCHEMA, rows, scenario, typed, write
 
 
 @pytest.fixture
@@ -63,119 +23,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
     return tmp_path
-
-
-def typed(*arguments: str, code: int | None = 0) -> str:
-    result = CliRunner().invoke(_load("schema"), arguments)
-    error = getattr(result.exception, "code", result.exit_code)
-    assert code is None or error == code, result.output
-    return result.output
-
-
-def rows(count: int = 60) -> dict[str, list[str]]:
-    return {
-        "age": [str(20 + n % 60) for n in range(count)],
-        "sex": [("female", "male")[n % 2] for n in range(count)],
-        "seen": [f"2021-{1 + n % 12:02}-{1 + n % 28:02}" for n in range(count)],
-        "weight": [f"{50 + n / 10:.1f}" for n in range(count)],
-        "ill": [("no", "yes")[n % 3 % 2] for n in range(count)],
-    }
-
-
-def write(path: str, columns: dict[str, list[str]], sep: str = ",", encoding: str = "utf-8") -> None:
-    lines = [sep.join(columns), *(sep.join(row) for row in zip(*columns.values(), strict=True))]
-    Path(path).write_bytes("\n".join([*lines, ""]).encode(encoding))
-
-
-def scenario(**owners: str) -> None:
-    lines = ['[scenario] # ours\nkind = "csv"\nschema_file = "schema.toml"\n[scenario.owners]']
-    lines += [f'{name} = "{path}" # of {name}' for name, path in owners.items()]
-    Path("scenario.toml").write_text("\n".join([*lines, "[summary]\np = 2\n"]))
-
-
-HINTS: dict[str, tuple[str, list[str], str]] = {
-    "m and w": ("sex", ["m", "w"], 'map = {m = "male", w = "female"}'),
-    "m and f": ("sex", ["M", "F"], 'map = {F = "female", M = "male"}'),
-    "hombre, mujer": ("sex", ["Hombre", "mujer"], 'map = {Hombre = "male", mujer = "female"}'),
-    "férfi, nő": ("sex", ["férfi", "nő"], "map = {"),
-    "m, w and d": ("sex", ["m", "w", "m", "w", "d"], 'map = {m = "male", w = "female"}'),
-    "ja, nein": ("ill", ["ja", "Nein"], 'map = {Nein = "no", ja = "yes"}'),
-    "oui, non": ("ill", ["oui", "non"], 'map = {non = "no", oui = "yes"}'),
-    "tak, nie": ("ill", ["tak", "nie"], 'map = {nie = "no", tak = "yes"}'),
-    "kyllä, ei": ("ill", ["kyllä", "ei"], "map = {"),
-    "true, false": ("ill", ["TRUE", "FALSE"], 'map = {FALSE = "no", TRUE = "yes"}'),
-    "0 and 1": ("ill", ["0", "1"], 'map = {0 = "no", 1 = "yes"}'),
-    "other case": ("ill", ["No ", "YES"], 'map = {No = "no", YES = "yes"}'),
-    "kg": ("weight", ["61.5 kg", "70 kg"], 'units = ["kg"]'),
-    "€ and a comma": ("weight", ["€ 61,5", "€ 70,5"], 'decimal = ","'),
-    "years": ("age", ["61 Jahre", "7 Jahre"], 'units = ["Jahre"]'),
-    "a comma": ("weight", ["61,5", "70,25"], 'decimal = ","'),
-    "<5 and >90": ("weight", ["61", "<5", ">90", "70"], 'na = ["<5", ">90"]'),
-    "errors of a sheet": ("weight", ["61", "#DIV/0!", "#REF!", "70"], 'na = ["#DIV/0!", "#REF!"]'),
-    "k. A.": ("sex", ["female", "k. A.", "male"], 'na = ["k. A."]'),
-    "s/o": ("age", ["20", "s/o", "30"], 'na = ["s/o"]'),
-    "not available": ("seen", ["2021-01-02", "not available"], 'na = ["not available"]'),
-    "unbekannt": ("sex", ["female", "unbekannt", "male"], 'na = ["unbekannt"]'),
-    "nd": ("weight", ["61", "nd"], 'na = ["nd"]'),
-    "a code": ("age", ["61", "-9", "32"], 'age.na = ["-9"]'),
-    "European days": ("seen", ["13.01.2021", "02.03.2021"], 'format = "%d.%m.%Y"'),
-    "months in French": ("seen", ["13 janv. 2021", "2 août 2021"], "format = "),
-    "months in German": ("seen", ["13. März 2021", "2. Okt. 2021"], "format = "),
-    "American days": ("seen", ["01/13/2021", "03/02/2021"], 'format = "%m/%d/%Y"'),
-}
-
-
-@pytest.mark.parametrize("case", HINTS)
-def test_a_hint_reads_the_file_once_it_is_pasted(folder: Path, case: str) -> None:
-    # "Table-driven; each with a test of a file that fails before and reads after pasting".
-    column, cells, hint = HINTS[case]
-    columns = rows()
-    columns[column] = [cells[n % len(cells)] for n in range(60)]
-    write("own.csv", columns, sep=";")
-    Path("owner.toml").write_text(OWNER + 'data = {path = "own.csv", sep = ";"}\n')
-    output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
-    line = output.partition("this may read it: ")[2].splitlines()[0]
-    assert hint in line or hint in f"{column}.{line.partition(column)[2].lstrip('= {')}", line
-    assert "read so, it has no faults" in output
-    Path("owner.toml").write_text(OWNER + line + "\n")
-    typed("check", "schema.toml", "owner.toml", "--fix")  # the schema, which may have to allow empty cells
-    assert "own.csv: 60 rows, no faults" in typed("check", "schema.toml", "owner.toml")
-    table = load_table(
-        DataFile.model_validate(tomllib.loads(line)["data"]), load_schema(Path("schema.toml")), "x"
-    )
-    place = load_schema(Path("schema.toml")).names.index(column) if column != "ill" else 0
-    assert len(np.unique(table.values[:, place])) > 1
-
-
-@pytest.mark.parametrize(
-    ("name", "header", "guessed"),
-    [
-        ("weight", "Weight", False),
-        ("weight", "WEIGHT (kg)", False),
-        ("weight", "weight_", False),
-        ("seen", "Séen", False),
-        ("weight", "Gewicht", True),
-        ("sex", "Geschlecht", True),
-        ("age", "edad", True),
-        ("seen", "besuchsdatum", True),  # the last that is left
-    ],
-)
-def test_a_column_is_found_by_its_name_and_a_guess_is_confirmed(
-    folder: Path, name: str, header: str, guessed: bool
-) -> None:
-    # "column names that differ by case, blanks, underscores, accents, or by a translation that the user must
-    # confirm".
-    write("own.csv", {header if key == name else key: cells for key, cells in rows().items()})
-    Path("owner.toml").write_text(OWNER + 'data = "own.csv" # rows\n')
-    output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
-    assert f"{name} = {{from = {toml_text(header)}}}" in output
-    assert ("# confirm" in output) == guessed
-    output = typed("check", "schema.toml", "owner.toml", "--fix", code=DataError.code if guessed else 0)
-    assert ("not written, for these are guesses" in output) == guessed
-    assert ("from" in Path("owner.toml").read_text()) != guessed
-    typed("check", "schema.toml", "owner.toml", "--fix", "--confirm")
-    assert "no faults" in typed("check", "schema.toml", "owner.toml")
-    assert "# rows" in Path("owner.toml").read_text()
 
 
 def test_what_several_files_need_goes_to_the_schema_and_else_to_own_settings(folder: Path) -> None:
@@ -299,24 +146,6 @@ def test_other_units_and_missing_columns_are_left_to_people(folder: Path) -> Non
     assert Path("schema.toml").read_text() == SCHEMA
 
 
-def test_days_that_may_be_months_are_said_to_be(folder: Path) -> None:
-    write("own.csv", rows() | {"seen": [f"0{1 + n % 9}/0{1 + n % 7}/2021" for n in range(60)]})
-    Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
-    output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
-    assert re.search(r'seen = \{format = "%[dm]/%[dm]/%Y"\}\}\}  # or day and month swapped, in seen', output)
-    output = typed("check", "schema.toml", "own.csv", code=DataError.code)
-    assert re.search(r"column 'seen': format = \"%[dm]/%[dm]/%Y\"  # or day and month swapped", output)
-
-
-def test_a_few_days_that_are_none_do_not_hide_the_form_of_the_others(folder: Path) -> None:
-    days = ["13.01.2021" if n % 2 else "02.03.2021" for n in range(59)]
-    write("own.csv", rows() | {"seen": [*days, "31.02.2021"]})
-    Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
-    typed("check", "schema.toml", "owner.toml", "--fix")
-    column = tomllib.loads(Path("owner.toml").read_text())["data"]["columns"]["seen"]
-    assert column == {"format": "%d.%m.%Y", "na": ["31.02.2021"]}
-
-
 def test_settings_that_would_contradict_each_other_are_not_proposed(folder: Path) -> None:
     write("own.csv", rows() | {"weight": ["61.5"] * 60})
     Path("owner.toml").write_text(OWNER + '[data]\npath = "own.csv"\nsep = ";"\ndecimal = ","\n')
@@ -335,36 +164,6 @@ def test_a_schema_that_cannot_be_edited_is_left_as_it_is(folder: Path) -> None:
     write("own.csv", {"sex": ["f", ""] * 9, "age": ["1"] * 18})
     assert "nullable = true" in typed("check", "table.json", "own.csv", code=DataError.code)
     typed("check", "table.json", "own.csv", "--fix", code=10)
-
-
-@pytest.mark.parametrize(
-    ("cells", "names", "expected"),
-    [
-        ({"h", "m"}, ("female", "male"), {"h": "male", "m": "female"}),
-        ({"F", "N"}, ("M", "W"), {"F": "M", "N": "W"}),
-        ({"Homme", "Femme"}, ("w", "m"), {"Homme": "m", "Femme": "w"}),
-        ({"m", "Female"}, ("female", "male"), {"Female": "female", "m": "male"}),
-        ({"ja", "nein", "früher"}, ("no", "yes"), {"ja": "yes", "nein": "no"}),
-        ({"0", "1", "2"}, ("no", "yes"), {}),  # a count, or a code
-        ({"e"}, ("yes", "no"), {}),  # yes in Turkish, no in Finnish
-        ({"Koln"}, ("Köln", "Bonn"), {"Koln": "Köln"}),
-    ],
-)
-def test_words_are_mapped_where_they_are_clear(
-    cells: set[str], names: Sequence[str], expected: dict[str, str]
-) -> None:
-    assert meanings(cells, names) == expected
-
-
-def test_words_for_nothing_depend_on_the_column() -> None:
-    assert means_nothing("ND", among_numbers=True)
-    assert not means_nothing("ND", among_numbers=False)  # a state
-    assert not means_nothing("<5", among_numbers=False)  # a group of ages
-    assert all(
-        means_nothing(word, among_numbers=False) for word in ("N/A", "Keine Angabe", "brak danych", "#NV")
-    )
-    assert same_meaning("Alter", "AGE")
-    assert not same_meaning("age", "sex")
 
 
 WORDS = ("NA", "?", "k. A.", "unknown", "s/o", "", "#N/A")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sim.report.privacy import who_saw_what as picture
-from tests.sim.report.test_report import page_of, sample_metrics, sample_run
+from tests.sim.report.sample import sample_metrics, sample_run
+from tests.sim.report.test_report import page_of
 
 
 def statement(protected: str, observer: str, epsilon: Any, rows: int = 0, reason: str = "") -> dict[str, Any]:

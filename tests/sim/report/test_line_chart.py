@@ -1,10 +1,15 @@
-"""Lines with error bars."""
+"""Lines with error bars, and bars."""
 
 from __future__ import annotations
 
 import math
 import re
+from xml.etree import ElementTree
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkme.pages.html import Bar, bars
 from fedkme.pages.line_chart import Point, Series, lines
 
 
@@ -41,3 +46,30 @@ def test_nothing_is_drawn_of_nothing() -> None:
 
 def test_one_point_of_value_zero_can_be_drawn() -> None:
     assert len(heights(lines("a", "x", "y", [Series("s", (Point(5, 0.0),))]))) == 1
+
+
+@given(
+    st.lists(st.floats(1e-12, 1e6) | st.sampled_from([0.0, float("nan")]), min_size=1, max_size=30),
+    st.booleans(),
+)
+def test_a_curve_stays_inside_its_drawing(values: list[float], step: bool) -> None:
+    # Any series of estimates or counts, zeros and gaps included, can be drawn.
+    points = tuple(Point(x, y) for x, y in enumerate(values, start=1))
+    drawing = lines("t", "round", "y", [Series("", points)], step=step)
+    if not any(value == value for value in values):
+        assert drawing == ""
+        return
+    root = ElementTree.fromstring(drawing)
+    if not step:
+        line = root.find("polyline")
+        assert line is not None
+        for pair in line.get("points", "").split():
+            x, y = map(float, pair.split(","))
+            assert 0 <= x <= 480
+            assert 25.9 <= y <= 190.1
+
+
+def test_bars_of_nothing_and_long_names_can_be_drawn() -> None:
+    drawing = bars("t", [Bar("n" * 60, ((0.0, "main"), (0.0, "waste")), "0")])
+    assert ElementTree.fromstring(drawing) is not None
+    assert "n" * 23 not in drawing

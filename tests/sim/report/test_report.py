@@ -3,108 +3,26 @@
 from __future__ import annotations
 
 import base64
-import csv
 import io
 import json
 import re
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.image import imread
-from rich.console import Console
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.pages.html import Bar, bars
-from fedkme.pages.line_chart import Point, Series, lines
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
-from fedkme.verdict import MEANINGS, at_most_fair
-from sim.report.write import print_outcome, print_summary, write_report
+from sim.report.write import write_report
 from tests.pages import without_links
+from tests.sim.report.sample import BARE, COLUMNS, sample_metrics, sample_run
+from tests.sim.report.test_final_lines import printed
 
-P = 20
-COLUMNS = [
-    *("round", "size", "asked", "revealed", "accessed", "pool", "owners"),
-    *("owner", "token", "bid", "mmd2_estimate", "milliseconds"),
-]
-BARE = {"scenario": "digits", "protocol": "clock", "K": 3, "p": P}
-"""All that metrics.json must have, but for its status."""
 HOSTILE = "<script>alert('x')</script>"
-
-
-def sample_metrics(**changes: Any) -> dict[str, Any]:
-    """Metrics that a finished run writes, with every key of the schema."""
-    names = ["summary", "greedy", "exact_greedy", "uniform", "winner_only", "ask_everyone"]
-    observed = {"protected": "D_v", "observer": "owners", "neighbouring": "replace one row", "raw_points": 0}
-    metrics: dict[str, Any] = {
-        "status": "complete",
-        "reason": None,
-        "scenario": "digits",
-        "protocol": "clock",
-        "engine": "processes",
-        "seed": 7,
-        "K": 3,
-        "p": P,
-        "rounds": P,
-        "points_accessed": {
-            "total": 60,
-            "by_owner": {"Bergen": 30, "Graz": 20, "Lyon": 10},
-            "by_round": [3] * P,
-            "wasted": 40,
-            "rho": 0.75,
-            "bound": 81.5,
-            "validation_points": 0,
-            "owners_agree": True,
-        },
-        "mmd2": dict(zip(names, [0.0216, 0.02, 0.019, 0.06, 0.021, 0.0201], strict=True)),
-        "mmd2_counted": dict(zip(names, [0.031, 0.03, 0.029, 0.07, 0.03, 0.03], strict=True)),
-        "mmd2_test": dict(zip(names, [0.025, 0.024, 0.023, 0.065, 0.025, 0.024], strict=True)),
-        "percent_over_greedy": dict(zip(names, [8.0, 0.0, -5.0, 200.0, 5.0, 0.5], strict=True)),
-        "downstream": {"linear_svm": 0.981, "mlp_32": 0.973},
-        "downstream_baselines": {"uniform": {"linear_svm": 0.843, "mlp_32": 0.871}},
-        "privacy": [
-            observed | {"accountant": "published", "epsilon": 1.4006, "delta": 0.01, "reason": "as printed"},
-            observed
-            | {"accountant": "sound", "epsilon": "inf", "delta": 0.01, "reason": "the winner is asked"},
-        ],
-        "timing": {
-            "startup_s": 1.2,
-            "launch_s": 0.8,
-            "round_p50_ms": 3.91,
-            "round_p99_ms": 7.7,
-            "total_s": 3.4,
-        },
-        "bytes": {"sent": 1234567, "received": 345678},
-        "payouts": {"Bergen": 0.5, "Graz": 1 / 3, "Lyon": 1 / 6},
-        "curator_only": {"value_by_owner": {"Bergen": 0.61, "Graz": 0.3, "Lyon": 0.05}},
-        "faults": [{"round": 9, "owner": "Lyon", "code": 23, "line": "Lyon closed its stream"}],
-        "gamma": 0.1,
-        "dimension": 140,
-    }
-    return metrics | changes
-
-
-def sample_run(directory: Path, metrics: dict[str, Any] | None = None) -> Path:
-    """A run directory with all four files that a report reads."""
-    (directory / "metrics.json").write_text(json.dumps(sample_metrics() if metrics is None else metrics))
-    with (directory / "rounds.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for number in range(1, P + 1):
-            owner = "Bergen" if number % 2 else "Graz"
-            estimate = "" if number == 1 else 1 / number
-            writer.writerow([number, number - 1, 3, 3, 3 * number, 2, 3, owner, 1, 0.2, estimate, 3.1])
-    (directory / "run.toml").write_text('name = "digits <&>"\n')
-    pixels = np.arange(P * 64).reshape(P, 64) % 17
-    save_table(directory / "summary.npz", Table(pixels, np.arange(P) % 10))
-    return directory
 
 
 def page_of(directory: Path) -> str:
@@ -310,112 +228,3 @@ def test_an_unreadable_summary_is_an_error_too(tmp_path: Path) -> None:
     (sample_run(tmp_path) / "summary.npz").write_bytes(b"PK")
     with pytest.raises(DataError, match=r"summary\.npz"):
         write_report(tmp_path)
-
-
-def printed(
-    metrics: dict[str, Any], width: int, show: Callable[[dict[str, Any], Console], None] = print_summary
-) -> list[str]:
-    stream = io.StringIO()
-    show(metrics, Console(file=stream, width=width))
-    return stream.getvalue().splitlines()
-
-
-@pytest.mark.parametrize("width", [80, 100, 200])
-def test_the_final_table_is_plain_text_that_fits(width: int) -> None:
-    # Brief: must fit 100 columns (80 where there are no more) and read well without a terminal.
-    lines = printed(sample_metrics(), width)
-    assert max(map(len, lines)) <= min(width, 100)
-    assert all(line.isascii() and "\x1b" not in line for line in lines)
-    this_run = next(line.split() for line in lines if "this run" in line)
-    assert this_run == ["this", "run", "0.0216", "+8.0", "%", "0.0310", "0.0250", "98.1%", "97.3%"]
-    text = "\n".join(lines)
-    for expected in ("digits: complete, 20 rows from 3 owners", "60 (40 never used)", "rho 0.75", "81.5"):
-        assert expected in text
-    assert "D_v against owners, sound: epsilon inf (the winner is asked)" in text
-    assert "3.91 ms median" in text
-
-
-def test_the_final_lines_of_a_run_that_gathered_nothing() -> None:
-    metrics = BARE | {"status": "stopped", "reason": "quorum", "scenario": "[red]x", "rounds": 0}
-    for shown in (print_summary, print_outcome):
-        assert printed(metrics, 100, shown) == ["[red]x: stopped (quorum), 0 of 20 rows from 3 owners"]
-
-
-def test_a_run_ends_with_a_few_lines_for_a_first_reader() -> None:
-    # Issue 37: what came out, how good it is, who saw what; the tables come with --details.
-    worse = {"accountant": "sound", "protected": "north", "observer": "curator", "delta": 0.0}
-    privacy = [
-        worse | {"epsilon": 1.0, "raw_points": 5, "reason": "PLD"},
-        worse | {"epsilon": "inf", "raw_points": 2, "reason": "rows are seen as they are"},
-        worse | {"epsilon": 0.5, "raw_points": 0, "protected": "D_v", "observer": "owners", "reason": "PLD"},
-        worse | {"epsilon": 9.0, "raw_points": 0, "accountant": "published"},
-    ]
-    change = {"what": "empty", "cells": 3, "column": "a", "party": "north", "extremes": []}
-    grades = {"weighted": "good", "repeats": "fair", "alike": "poor"}
-    verdict = {"grade": "good", "sentence": "MMD^2 is 1", "advice": "Train on weights.", "grades": grades}
-    metrics = sample_metrics(
-        privacy=privacy,
-        verdict=verdict,
-        downstream={"linear_svm": 0.125},
-        downstream_baselines={
-            "summary_weighted": {"linear_svm": 0.5},
-            "uniform": {"linear_svm": 0.125},
-            "uniform_weighted": {"linear_svm": 0.25},
-        },
-        reading={"parties": 2, "left_out": {}, "changes": [change, change | {"party": "south"}]},
-    )
-    first, *rest = printed(metrics, 100, print_outcome)
-    assert first.startswith("digits: complete, 20 rows from 3 owners")
-    expected = [
-        f"Good with weights: {MEANINGS['good']}. Fair with repeats. Poor as rows alike.",
-        "Next: Train on weights.",
-        "Right on test rows when trained on these rows with weights: linear SVM 50.0%; as many rows drawn at "
-        "random, with weights: 25.0%.",
-        "Rows seen as they are: owners' rows by curator 7; D_v by owners 0.",
-        "Epsilon (inf: no bound): owners' rows to curator inf; D_v to owners 0.5.",
-        "6 cells were changed while reading: empty. Which: --details.",
-    ]
-    assert " ".join(rest) == " ".join(expected)
-    doubted = metrics | {"verdict": at_most_fair(verdict, ["1 owner dropped out"])}
-    text = " ".join(printed(doubted, 100, print_outcome))
-    assert "Fair with weights and with repeats: " in text
-    assert "Poor as rows alike. At most fair, because 1 owner dropped out. Next: " in text
-    old = {"grade": "fair", "sentence": "close", "advice": ""}  # of an earlier fedkme
-    bare = metrics | {"downstream": {}, "mmd2": {"summary": 0.25, "uniform": 0.5}, "verdict": old}
-    text = " ".join(printed(bare, 100, print_outcome))
-    assert "Fair: close. Squared distance to D_v (MMD^2): 0.250; as many rows drawn at random: 0.500." in text
-
-
-def test_rows_seen_as_they_are_are_summed_on_the_terminal() -> None:
-    # The page has a line per owner and observer; with fifty owners a terminal has room for their sum.
-    entry = sample_metrics()["privacy"][0] | {"observer": "curator", "raw_points": 7, "epsilon": "inf"}
-    lines = printed(sample_metrics(privacy=[entry] * 50), 100)
-    (seen,) = [line for line in " ".join(lines).split("against")[1:] if "rows seen" in line]
-    assert "rows seen: 350" in seen
-
-
-@given(
-    st.lists(st.floats(1e-12, 1e6) | st.sampled_from([0.0, float("nan")]), min_size=1, max_size=30),
-    st.booleans(),
-)
-def test_a_curve_stays_inside_its_drawing(values: list[float], step: bool) -> None:
-    # Any series of estimates or counts, zeros and gaps included, can be drawn.
-    points = tuple(Point(x, y) for x, y in enumerate(values, start=1))
-    drawing = lines("t", "round", "y", [Series("", points)], step=step)
-    if not any(value == value for value in values):
-        assert drawing == ""
-        return
-    root = ElementTree.fromstring(drawing)
-    if not step:
-        line = root.find("polyline")
-        assert line is not None
-        for pair in line.get("points", "").split():
-            x, y = map(float, pair.split(","))
-            assert 0 <= x <= 480
-            assert 25.9 <= y <= 190.1
-
-
-def test_bars_of_nothing_and_long_names_can_be_drawn() -> None:
-    drawing = bars("t", [Bar("n" * 60, ((0.0, "main"), (0.0, "waste")), "0")])
-    assert ElementTree.fromstring(drawing) is not None
-    assert "n" * 23 not in drawing

@@ -1,0 +1,159 @@
+"""Issue 35, item A.5: hints that read a file once they are pasted, table by table."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedkme.config import toml_text
+from fedkme.drafts.words import meanings, means_nothing, same_meaning
+from fedkme.errors import DataError
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.files import load_table
+from fedkme.tables.schema import load_schema
+from tests.fedkme.drafts.own_files import OWNER, SCHEMA, rows, typed, write
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
+    return tmp_path
+
+
+HINTS: dict[str, tuple[str, list[str], str]] = {
+    "m and w": ("sex", ["m", "w"], 'map = {m = "male", w = "female"}'),
+    "m and f": ("sex", ["M", "F"], 'map = {F = "female", M = "male"}'),
+    "hombre, mujer": ("sex", ["Hombre", "mujer"], 'map = {Hombre = "male", mujer = "female"}'),
+    "férfi, nő": ("sex", ["férfi", "nő"], "map = {"),
+    "m, w and d": ("sex", ["m", "w", "m", "w", "d"], 'map = {m = "male", w = "female"}'),
+    "ja, nein": ("ill", ["ja", "Nein"], 'map = {Nein = "no", ja = "yes"}'),
+    "oui, non": ("ill", ["oui", "non"], 'map = {non = "no", oui = "yes"}'),
+    "tak, nie": ("ill", ["tak", "nie"], 'map = {nie = "no", tak = "yes"}'),
+    "kyllä, ei": ("ill", ["kyllä", "ei"], "map = {"),
+    "true, false": ("ill", ["TRUE", "FALSE"], 'map = {FALSE = "no", TRUE = "yes"}'),
+    "0 and 1": ("ill", ["0", "1"], 'map = {0 = "no", 1 = "yes"}'),
+    "other case": ("ill", ["No ", "YES"], 'map = {No = "no", YES = "yes"}'),
+    "kg": ("weight", ["61.5 kg", "70 kg"], 'units = ["kg"]'),
+    "€ and a comma": ("weight", ["€ 61,5", "€ 70,5"], 'decimal = ","'),
+    "years": ("age", ["61 Jahre", "7 Jahre"], 'units = ["Jahre"]'),
+    "a comma": ("weight", ["61,5", "70,25"], 'decimal = ","'),
+    "<5 and >90": ("weight", ["61", "<5", ">90", "70"], 'na = ["<5", ">90"]'),
+    "errors of a sheet": ("weight", ["61", "#DIV/0!", "#REF!", "70"], 'na = ["#DIV/0!", "#REF!"]'),
+    "k. A.": ("sex", ["female", "k. A.", "male"], 'na = ["k. A."]'),
+    "s/o": ("age", ["20", "s/o", "30"], 'na = ["s/o"]'),
+    "not available": ("seen", ["2021-01-02", "not available"], 'na = ["not available"]'),
+    "unbekannt": ("sex", ["female", "unbekannt", "male"], 'na = ["unbekannt"]'),
+    "nd": ("weight", ["61", "nd"], 'na = ["nd"]'),
+    "a code": ("age", ["61", "-9", "32"], 'age.na = ["-9"]'),
+    "European days": ("seen", ["13.01.2021", "02.03.2021"], 'format = "%d.%m.%Y"'),
+    "months in French": ("seen", ["13 janv. 2021", "2 août 2021"], "format = "),
+    "months in German": ("seen", ["13. März 2021", "2. Okt. 2021"], "format = "),
+    "American days": ("seen", ["01/13/2021", "03/02/2021"], 'format = "%m/%d/%Y"'),
+}
+
+
+@pytest.mark.parametrize("case", HINTS)
+def test_a_hint_reads_the_file_once_it_is_pasted(folder: Path, case: str) -> None:
+    # "Table-driven; each with a test of a file that fails before and reads after pasting".
+    column, cells, hint = HINTS[case]
+    columns = rows()
+    columns[column] = [cells[n % len(cells)] for n in range(60)]
+    write("own.csv", columns, sep=";")
+    Path("owner.toml").write_text(OWNER + 'data = {path = "own.csv", sep = ";"}\n')
+    output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
+    line = output.partition("this may read it: ")[2].splitlines()[0]
+    assert hint in line or hint in f"{column}.{line.partition(column)[2].lstrip('= {')}", line
+    assert "read so, it has no faults" in output
+    Path("owner.toml").write_text(OWNER + line + "\n")
+    typed("check", "schema.toml", "owner.toml", "--fix")  # the schema, which may have to allow empty cells
+    assert "own.csv: 60 rows, no faults" in typed("check", "schema.toml", "owner.toml")
+    table = load_table(
+        DataFile.model_validate(tomllib.loads(line)["data"]), load_schema(Path("schema.toml")), "x"
+    )
+    place = load_schema(Path("schema.toml")).names.index(column) if column != "ill" else 0
+    assert len(np.unique(table.values[:, place])) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "guessed"),
+    [
+        ("weight", "Weight", False),
+        ("weight", "WEIGHT (kg)", False),
+        ("weight", "weight_", False),
+        ("seen", "Séen", False),
+        ("weight", "Gewicht", True),
+        ("sex", "Geschlecht", True),
+        ("age", "edad", True),
+        ("seen", "besuchsdatum", True),  # the last that is left
+    ],
+)
+def test_a_column_is_found_by_its_name_and_a_guess_is_confirmed(
+    folder: Path, name: str, header: str, guessed: bool
+) -> None:
+    # "column names that differ by case, blanks, underscores, accents, or by a translation that the user must
+    # confirm".
+    write("own.csv", {header if key == name else key: cells for key, cells in rows().items()})
+    Path("owner.toml").write_text(OWNER + 'data = "own.csv" # rows\n')
+    output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
+    assert f"{name} = {{from = {toml_text(header)}}}" in output
+    assert ("# confirm" in output) == guessed
+    output = typed("check", "schema.toml", "owner.toml", "--fix", code=DataError.code if guessed else 0)
+    assert ("not written, for these are guesses" in output) == guessed
+    assert ("from" in Path("owner.toml").read_text()) != guessed
+    typed("check", "schema.toml", "owner.toml", "--fix", "--confirm")
+    assert "no faults" in typed("check", "schema.toml", "owner.toml")
+    assert "# rows" in Path("owner.toml").read_text()
+
+
+def test_days_that_may_be_months_are_said_to_be(folder: Path) -> None:
+    write("own.csv", rows() | {"seen": [f"0{1 + n % 9}/0{1 + n % 7}/2021" for n in range(60)]})
+    Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
+    output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
+    assert re.search(r'seen = \{format = "%[dm]/%[dm]/%Y"\}\}\}  # or day and month swapped, in seen', output)
+    output = typed("check", "schema.toml", "own.csv", code=DataError.code)
+    assert re.search(r"column 'seen': format = \"%[dm]/%[dm]/%Y\"  # or day and month swapped", output)
+
+
+def test_a_few_days_that_are_none_do_not_hide_the_form_of_the_others(folder: Path) -> None:
+    days = ["13.01.2021" if n % 2 else "02.03.2021" for n in range(59)]
+    write("own.csv", rows() | {"seen": [*days, "31.02.2021"]})
+    Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
+    typed("check", "schema.toml", "owner.toml", "--fix")
+    column = tomllib.loads(Path("owner.toml").read_text())["data"]["columns"]["seen"]
+    assert column == {"format": "%d.%m.%Y", "na": ["31.02.2021"]}
+
+
+@pytest.mark.parametrize(
+    ("cells", "names", "expected"),
+    [
+        ({"h", "m"}, ("female", "male"), {"h": "male", "m": "female"}),
+        ({"F", "N"}, ("M", "W"), {"F": "M", "N": "W"}),
+        ({"Homme", "Femme"}, ("w", "m"), {"Homme": "m", "Femme": "w"}),
+        ({"m", "Female"}, ("female", "male"), {"Female": "female", "m": "male"}),
+        ({"ja", "nein", "früher"}, ("no", "yes"), {"ja": "yes", "nein": "no"}),
+        ({"0", "1", "2"}, ("no", "yes"), {}),  # a count, or a code
+        ({"e"}, ("yes", "no"), {}),  # yes in Turkish, no in Finnish
+        ({"Koln"}, ("Köln", "Bonn"), {"Koln": "Köln"}),
+    ],
+)
+def test_words_are_mapped_where_they_are_clear(
+    cells: set[str], names: Sequence[str], expected: dict[str, str]
+) -> None:
+    assert meanings(cells, names) == expected
+
+
+def test_words_for_nothing_depend_on_the_column() -> None:
+    assert means_nothing("ND", among_numbers=True)
+    assert not means_nothing("ND", among_numbers=False)  # a state
+    assert not means_nothing("<5", among_numbers=False)  # a group of ages
+    assert all(
+        means_nothing(word, among_numbers=False) for word in ("N/A", "Keine Angabe", "brak danych", "#NV")
+    )
+    assert same_meaning("Alter", "AGE")
+    assert not same_meaning("age", "sex")
