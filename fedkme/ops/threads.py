@@ -16,9 +16,12 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from queue import SimpleQueue
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
@@ -138,17 +141,23 @@ _held: list[Any] = []
 """Limit of this process, once for each context that is open; the last one to close lifts it."""
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    """Find the loaded libraries, once: that takes as long as many an owner's answer."""
+    import scipy.linalg.lapack  # noqa: F401, takes a fifth of a second, so not at start
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit matrix computations of this process to one thread; contexts may overlap.
 
     The limit does not hold for libraries that are loaded later, so scipy's is loaded first.
     """
-    import scipy.linalg.lapack  # noqa: F401, takes a fifth of a second, so not at start
-    from threadpoolctl import threadpool_limits
-
     with _lock:
-        _held.append(_held[-1] if _held else threadpool_limits(limits=1, user_api="blas"))
+        _held.append(_held[-1] if _held else _libraries().limit(limits=1, user_api="blas"))
     try:
         yield
     finally:
