@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -75,15 +76,15 @@ def test_a_cell_that_fails_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_examples_run_as_notebooks(example: Path, tmp_path: Path) -> None:
+def test_examples_run_as_notebooks(tmp_path: Path) -> None:
+    # One kernel, which forgets all names between examples: what is imported stays loaded.
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    cells = execute(cells_of(example.read_text(encoding="utf-8")), tmp_path)
-    assert any(shown(cell, "text/html") for cell in cells)
-
-
-def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 3
+    notebooks = [["%reset -f", *cells_of(path.read_text(encoding="utf-8"))] for path in EXAMPLES]
+    assert len(notebooks) >= 3
+    cells = iter(execute([cell for notebook in notebooks for cell in notebook], tmp_path))
+    for path, notebook in zip(EXAMPLES, notebooks, strict=True):
+        tables = [shown(cell, "text/html") for cell in islice(cells, len(notebook))]
+        assert any(tables), path.name
 
 
 @pytest.mark.timeout(600)
