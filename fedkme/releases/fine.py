@@ -122,28 +122,32 @@ def run_starts(counts: FloatArray, sigma: float, runs: int) -> tuple[int, ...]:
     return tuple(ends[1:-1])
 
 
-def worth_merging(counts: FloatArray, even: FloatArray, sigma: float, runs: int) -> tuple[int, ...] | None:
+def worth_merging(
+    counts: FloatArray, within: NDArray[np.int64], sigma: float, runs: int
+) -> tuple[int, ...] | None:
     """Cut fine cells into runs where these tell clearly more of a number than its even bins; else None.
 
     Bins of shares p are worth 1 / sum p^2 bins. Even bins stay where they are worth half of the runs, or
     where runs are not worth clearly more: of a number that has one value in nearly all rows neither kind
-    tells more, and the even bins of its other values would be lost.
+    tells more, and the even bins of its other values would be lost. The squares of even bins are estimated
+    without bias: noise alone has large squares, and would be taken for a number in few bins.
 
     Args:
         counts: (n,) counts of the fine cells, with noise.
-        even: counts of the even bins, with noise.
+        within: (n,) even bin of each fine cell.
         sigma: deviation of the noise in each fine cell.
         runs: most runs.
 
     Returns:
         First cell of every run after the first, as `run_starts` gives them.
     """
-    shares = np.maximum(even, 0.0) / max(float(even.sum()), 1.0)
-    if runs * float(shares @ shares) <= 2.0:
+    mass, even = max(float(counts.sum()), 1e-300), np.bincount(within, counts)
+    squares = (float(even @ even) - len(counts) * sigma**2) / mass**2
+    if runs * squares <= 2.0:
         return None
-    starts, kept = run_starts(counts, sigma, runs), np.maximum(counts, 0.0)
-    merged = np.add.reduceat(kept, (0, *starts)) / max(float(kept.sum()), 1e-300)
-    return starts if WORTH_MORE * float(merged @ merged) <= float(shares @ shares) else None
+    starts = run_starts(counts, sigma, runs)
+    merged = np.add.reduceat(denoised(counts, mass, sigma), (0, *starts))
+    return starts if WORTH_MORE * float(merged @ merged) <= squares else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -303,10 +303,11 @@ class MarginalsSettings(ReleaseSettings):
     bins: int = Field(16, ge=1, le=4096)
     """Bins of a numeric column that has no cuts, even on its public scale; its atoms come on top."""
     fine: Literal[1, 16] = 16
-    """Pieces of each bin in which numbers are counted first, with a twenty-fifth of the budget (a quarter
-    where the mechanism is `independent`), for means, quantiles, where in a bin rows lie, and for the bins
-    themselves: those of a number that even ones tell little of are merged from pieces; 1: none. Cuts are
-    not divided. Not asked where the noise in one is above the rows of an even bin."""
+    """Pieces of each bin in which numbers are counted first, with a twenty-fifth of the budget, up to a fifth
+    where rows are few (a quarter where the mechanism is `independent`), for means, quantiles, where in a bin
+    rows lie, and for the bins themselves: those of a number that even ones tell little of are merged from
+    pieces; 1: none. Cuts are not divided. Not asked where the noise in one is above the rows of an even bin.
+    """
     ways: int = Field(3, ge=1, le=5)
     """AIM's workload: all marginals of so many columns."""
     iterations: int = Field(1000, ge=1, le=100_000)

@@ -46,9 +46,11 @@ from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.verdict import CANNOT_TELL
 
-FINE_SHARE, FINE_SHARE_ALONE = 0.04, 0.25
-"""Share of the budget for numbers by fine bins: where pairs are counted, and where columns alone are
-counted."""
+FINE_SHARE, MOST_FINE_SHARE, FINE_NOISE = 0.04, 0.2, 0.05
+"""Share of the budget for numbers by fine bins where pairs are counted. Where the noise in one with this
+share is above FINE_NOISE of an even bin's rows, the share is as many times as large, up to the most."""
+FINE_SHARE_ALONE = 0.25
+"""Share of the budget for numbers by fine bins where columns alone are counted."""
 MISSED = 0.05
 """Share of the rows from which on a dependence that they lack makes models poor."""
 FULL_PAIRS = 0.25
@@ -110,8 +112,7 @@ class MarginalsMethod:
                 "Set 'mechanism' to \"rounds\", or agree on a trusted curator.",
             )
         loop = asyncio.get_running_loop()
-        share = FINE_SHARE_ALONE if mechanism == "independent" else FINE_SHARE
-        fine, epsilon = await self._fine(oracle, loop, share)
+        fine, epsilon = await self._fine(oracle, loop, mechanism == "independent")
         products: Products | None = None
         if mechanism == "rounds":
             products, epsilon = await self._products(oracle, loop, fine, epsilon)
@@ -139,16 +140,17 @@ class MarginalsMethod:
             column = names.get(self._binning.names[place])
             if not isinstance(column, Numeric) or column.count > 1:
                 continue
-            counts = measurement.values[: len(measurement.values) - len(column.atoms)]
-            even = np.bincount(self._finer.within(place, self._binning)[: len(counts)], counts)
-            runs = min(most, len(even))
-            starts = worth_merging(counts, even.astype(np.float64), measurement.sigma, runs)
+            counts = measurement.values + (rows - measurement.values.sum()) / len(measurement.values)
+            counts = counts[: len(counts) - len(column.atoms)]
+            within = self._finer.within(place, self._binning)[: len(counts)]
+            runs = min(most, int(within.max()) + 1)
+            starts = worth_merging(counts, within, measurement.sigma, runs)
             if starts is not None:
                 merged.append(MergedBins(column.name, self._finer.bins, starts))
         return replace(self._binning, merged=tuple(merged))
 
     async def _fine(
-        self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, share: float
+        self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, alone: bool
     ) -> tuple[list[Measurement], float]:
         """Count numbers by fine bins; return the tables and the epsilon that is left for the other tables.
 
@@ -162,9 +164,14 @@ class MarginalsMethod:
         ]
         if not places:
             return [], epsilon
+        share, even = FINE_SHARE_ALONE if alone else FINE_SHARE, oracle.rows / self.settings.bins
         cost, epsilon_left = self._spent(epsilon, share)
+        if not alone:
+            noise = oracle.noise_ratio * measurement_sigma(cost / len(places)) / even
+            share = min(MOST_FINE_SHARE, share * max(1.0, noise / FINE_NOISE))
+            cost, epsilon_left = self._spent(epsilon, share)
         sigma = measurement_sigma(cost / len(places))
-        if sigma * self.settings.bins > oracle.rows:
+        if sigma > even:
             return [], epsilon
         oracle.tell("measuring", "each number by fine bins", 0.0)
         cliques, sigmas = [(place,) for place in places], [sigma] * len(places)

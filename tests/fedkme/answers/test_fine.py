@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from audit.contracts import OwnersInMemory
 from curator.releases.marginals.budget import measurement_cost
 from curator.releases.method import make_method
-from curator.releases.methods.marginals import FINE_SHARE, FINE_SHARE_ALONE
+from curator.releases.methods.marginals import FINE_SHARE, FINE_SHARE_ALONE, MOST_FINE_SHARE
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.errors import DataError
@@ -23,7 +23,7 @@ from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import event_from_json
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.releases.counts import StoredCounts, counts_from_bytes
-from fedkme.releases.fine import FineShares, denoised, run_starts
+from fedkme.releases.fine import FineShares, denoised, run_starts, worth_merging
 from fedkme.releases.settings import release_settings
 from fedkme.sums.values import Marginals
 from fedkme.tables.schema import Label, Numeric, Schema, schema_from
@@ -106,6 +106,23 @@ def test_runs_have_about_equal_mass_and_a_heavy_cell_is_one_of_them() -> None:
     starts = run_starts(counts, 1e-9, 16)
     assert {100, 101} <= set(starts)
     assert run_starts(np.full(1, 9.0), 1.0, 16) == ()
+
+
+def test_noise_is_not_taken_for_a_number_in_few_bins() -> None:
+    # 4,400 rows at epsilon 1 in 30 columns, sum known: even bins are worth ten, and the noise says fewer.
+    rng, within = np.random.default_rng(8), np.repeat(np.arange(16), 16)
+    law = np.exp(-0.5 * ((np.arange(256) - 128) / 45) ** 2)
+    truth = 4400 * law / law.sum()
+    for _ in range(40):
+        counts = truth + rng.normal(0, 140, 256)
+        starts = worth_merging(counts + (4400 - counts.sum()) / 256, within, 140.0, 8)
+        if starts is not None:
+            shares = np.add.reduceat(truth, (0, *starts)) / 4400
+            assert 1 / (shares @ shares) > 4
+    narrow = truth * 0.0
+    narrow[100:108] = 550.0
+    assert len(worth_merging(narrow, within, 1.0, 8) or ()) == 7
+    assert worth_merging(truth, within, 1.0, 16) is None
 
 
 def test_a_number_in_a_corner_of_its_range_gets_bins_from_its_own_counts() -> None:
@@ -221,6 +238,17 @@ def test_fine_bins_have_their_share_of_the_budget(mechanism: str, share: float) 
     counts = release(16, mechanism)
     costs = [measurement_cost(each.sigma) for each in counts.fine]
     assert sum(costs) * gaussian_sigma(1.0, 1e-5) ** 2 == pytest.approx(share, rel=1e-3)
+
+
+def test_fine_bins_have_more_of_the_budget_where_there_are_few_rows() -> None:
+    def cost(rows: int) -> float:
+        fine = release(16, "auto", rows).fine
+        return sum(measurement_cost(each.sigma) for each in fine) * gaussian_sigma(1.0, 1e-5) ** 2
+
+    noise = 16 * math.sqrt(2 * 2 / FINE_SHARE) * gaussian_sigma(1.0, 1e-5)  # of two numbers, in even bins
+    assert cost(int(noise / 0.1)) == pytest.approx(2 * FINE_SHARE, rel=0.01)
+    assert cost(int(noise / 0.9)) == pytest.approx(MOST_FINE_SHARE, rel=0.01)
+    assert 0.98 < spent(release(16, "auto", 1000)) <= 1.0 + 1e-6
 
 
 def test_fine_bins_of_mostly_noise_are_not_measured_and_cost_nothing() -> None:
