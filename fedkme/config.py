@@ -36,6 +36,10 @@ class Settings(BaseModel):
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
+_OF_ROWS = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".xlsx")
+_FILES = {"columns": "a schema", "scenario": "a scenario", "policy": "an owner's configuration"}
+_FILES |= {"request": "a consumer's configuration", "label": "a schema"}
+"""Kinds of files by tables that no other kind has."""
 
 
 def load_toml(path: Path) -> dict[str, Any]:
@@ -75,6 +79,8 @@ def load_json(path: Path) -> dict[str, Any]:
 def _malformed(path: Path, language: str, error: Exception) -> ConfigError:
     if isinstance(error, RecursionError):
         return ConfigError(f"{path} nests lists or tables too deeply", "Write them flat.")
+    if path.name.lower().removesuffix(".gz").endswith(_OF_ROWS):
+        return ConfigError(f"{path} is a file of rows, where a .toml file belongs", "`fedkme new` makes one.")
     if isinstance(error, tomllib.TOMLDecodeError | json.JSONDecodeError | UnicodeDecodeError):
         return ConfigError(f"{path} is not {language}: {error}", "Correct the line that it names.")
     return ConfigError(f"{path} has a number of thousands of digits", "Correct it.")
@@ -129,6 +135,10 @@ def _explain(
         return ConfigError(cause, _did_you_mean(str(context["tag"]), listed))
     key = ".".join(path) or "(top level)"
     if kind == "extra_forbidden":
+        if len(path) == 1 and isinstance(values[key], Mapping | list) and key in _FILES:
+            return ConfigError(
+                f"{source} is {_FILES[key]}: '{key}' is not a key here", "Give the other file."
+            )
         return ConfigError(f"{source}: '{key}' is not a key", _suggestion(model, path))
     if kind == "missing":
         return ConfigError(f"{source}: '{key}' is missing", "Add it.")
@@ -185,7 +195,11 @@ def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -
     names = {path.rpartition(".")[2] for path in paths}
     tables = [part for part in written[:-1] if part in names]  # a key's path has no names of elements
     if ".".join([*tables, written[-1]]) in paths:
-        return "It belongs to another kind of this table."
+        kinds = sorted(_kinds_with(model, tables, written[-1]))
+        known = (
+            f"It belongs to {' or '.join(kinds)}." if kinds else "It belongs to another kind of this table."
+        )
+        return known if written[-1] != "rows" else f"{known} The number of a summary's rows is 'p'."
     table = ".".join(tables)
     siblings = [path for path in paths if path.rpartition(".")[0] == table]
     for candidates, likeness in ((siblings, 0.6), (paths, 0.65)):
@@ -238,6 +252,18 @@ def _kinds_at(model: type[Settings] | Registry[Any], path: Sequence[str]) -> set
             models = {each for field in fields for each in models_in(field)}
     fields = [each.model_fields[path[-1]] for each in models if path[-1] in each.model_fields]
     return {kind for field in fields for kind in get_args(field.annotation)}
+
+
+def _kinds_with(model: type[Settings] | Registry[Any], tables: Sequence[str], key: str) -> Iterator[str]:
+    """Kinds of a table that have a key, as the table names them: `mechanism = "mwem"`."""
+    models = set(models_in(model))
+    for part in tables:
+        models = {each for own in models if (of := own.model_fields.get(part)) for each in models_in(of)}
+    for each in models:
+        if key in each.model_fields:
+            for name, field in each.model_fields.items():
+                if get_args(field.annotation) == (field.default,):  # the literal that names the kind
+                    yield f'{name} = "{field.default}"'
 
 
 def models_in(annotation: Any) -> Iterator[type[Settings]]:

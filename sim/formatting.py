@@ -102,6 +102,9 @@ def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
             for name, parties in left_out.items()
         ]
         yield f"Left out: {_listed(names, most)}."
+    if unlabelled := facts.get("unlabelled"):
+        who = _listed(unlabelled, most)
+        yield f"No '{facts['label']}' in rows of {who}: where one of them comes, no row has its label."
     by_what: dict[str, list[str]] = {}
     for change in facts.get("changes", ()):
         extremes = change["extremes"]
@@ -124,7 +127,7 @@ def reading_totals(facts: Mapping[str, Any]) -> Iterable[str]:
         parts = ", ".join(f"{count} {what}" for what, count in cells.items())
         parts = parts if len(cells) > 1 else next(iter(cells))
         were = "1 cell was" if cells.total() == 1 else f"{cells.total()} cells were"
-        yield f"{were} changed while reading: {parts}. Which: --details."
+        yield f"{were} changed while reading: {parts}. Which: report.html."
 
 
 def _listed(parts: Sequence[str], most: int) -> str:

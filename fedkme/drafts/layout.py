@@ -107,6 +107,10 @@ def _header(rows: Sequence[tuple[list[str], int]], width: int) -> int:
     if not wide:
         return 0
     first = wide[0]
+    for place, (row, _) in enumerate(rows[:first]):  # names over a row that is not as wide, by mistake
+        cells = [cell.strip() for cell in row]
+        if len(row) == width > 1 and all(cells) and not _numbers(row) and _numbers(rows[first][0]):
+            return place
     if first and width == 1:
         return 0
     if not all(map(str.strip, rows[first][0])):

@@ -187,7 +187,10 @@ def check_names(
     if missing:
         cause = f"{party}: the file has no {what} {some(missing, MOST_MISSING)}"
         remedy = f"Say with 'from' what the file calls it, add it, or take the schema of this file's {what}s."
-        if len(present) == 1 < len(needed):
+        if len(missing) == len(set(needed)) and any(map(_is_value, present)):
+            cause = f"{party}: the first line of the file has no names of columns"
+            remedy = f"Write them above the rows: {some(list(needed), MOST_MISSING)}."
+        elif len(present) == 1 < len(needed):
             remedy = (
                 "It has one column: say with 'sep' what stands between cells; `fedkme schema check` finds it."
             )
@@ -196,6 +199,13 @@ def check_names(
     if extra:
         cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"
         raise DataError(cause, "List it under 'ignore' of the file's settings or of the schema.")
+
+
+def _is_value(name: str) -> bool:
+    """Check for what is no name of a column: a number with a point or a sign, or bytes that are no text."""
+    with suppress(ValueError):
+        return math.isfinite(float(name)) and not name.isdecimal()
+    return "\0" in name
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

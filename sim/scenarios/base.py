@@ -63,7 +63,14 @@ class Scenario:
             for change in reading.changes
         ]
         doubts = doubts_of(readings)
-        return {"left_out": left_out, "changes": changes, "parties": len(readings), "doubts": doubts}
+        unlabelled = sorted(party for party, table in here.items() if table.labels is None)
+        if len(unlabelled) == len(here):
+            unlabelled = []
+        return {"left_out": left_out, "changes": changes, "parties": len(readings), "doubts": doubts} | (
+            {"label": self.schema.label.name, "unlabelled": unlabelled}
+            if self.schema.label and unlabelled
+            else {}
+        )
 
 
 class Frames(Settings):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
-from fedkme.config import Settings, validate
+from fedkme.config import Settings, load_toml, validate
 from fedkme.errors import ConfigError
 from fedkme.tables.schema import Schema
 from owner.settings import OwnerSettings
@@ -57,6 +58,10 @@ WRONG: list[tuple[type[Settings], str, Any, str]] = [
     (SimulationSettings, "scenario.sedes", 5, "Did you mean 'scenario.seeds'?"),
     (SimulationSettings, "scenario.owners.north.nan", ["?"], "'scenario.owners.north.nan' is not a key."),
     (SimulationSettings, "scenario.owners.North", "a.csv", "'scenario.owners.North' is wrong"),
+    (SimulationSettings, "summary.broadcast", {"schedule": {}}, 'It belongs to mechanism = "mwem".'),
+    (SimulationSettings, "scenario.rows", 5, "The number of a summary's rows is 'p'."),
+    (SimulationSettings, "columns", [{"name": "age"}], "is a schema: 'columns' is not a key here."),
+    (OwnerSettings, "scenario", {"kind": "csv"}, "is a scenario: 'scenario' is not a key here."),
     # It was "'summary' is not a key. It belongs to another kind of this table."
     (
         SimulationSettings,
@@ -114,3 +119,10 @@ def test_a_copy_with_other_values_has_no_cached_values_of_the_original() -> None
     assert (wide.encoded_width, wide.digest() == digest) == (2 * width, False)
     assert (narrow.encoded_width, narrow.digest()) == (width, digest)
     assert wide == Schema.model_validate(wide.model_dump())
+
+
+def test_rows_where_a_configuration_belongs_are_called_so(tmp_path: Path) -> None:
+    # It was "not TOML: Expected '=' after a key (at line 1, column 4). Correct the line that it names."
+    (tmp_path / "north.csv").write_text("age,smoker\n1,yes\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="is a file of rows, where a"):
+        load_toml(tmp_path / "north.csv")

@@ -16,6 +16,7 @@ from fedkme.tables.schema import schema_from
 from fedkme.tables.table import CellChange, Reading, Table
 from fedkme.verdict import at_most_fair
 from sim.api.releases import load_release_result
+from sim.formatting import reading_lines
 from sim.releases import complete_release
 from sim.scenarios.base import LazyTables, Scenario
 
@@ -90,6 +91,17 @@ def test_one_cell_in_a_hundred_may_be_moved(tmp_path: Path, far: int, doubtful: 
     assert bool(doubts_of({"north": table.reading})) is doubtful
     assert table.reading is not None
     assert any(change.column == "age" for change in table.reading.changes) is bool(far)
+
+
+def test_labels_that_one_owner_lacks_are_said() -> None:
+    # Where one of its rows came, no row had a label, and nothing said so.
+    schema = schema_from(SCHEMA | {"label": {"name": "ill", "classes": ["no", "yes"]}})
+    rows, label = np.zeros((3, 2)), np.zeros(3, np.int64)
+    for labels, said in ((None, True), (label, False)):
+        owners = {"north": Table(rows, label), "south": Table(rows, labels)}
+        scenario = Scenario("csv", schema, owners, Table(rows), Table(rows), None)
+        lines = list(reading_lines(scenario.reading()))
+        assert ("No 'ill' in rows of south: where one of them comes, no row has its label." in lines) is said
 
 
 def test_many_moved_columns_are_one_reason() -> None:

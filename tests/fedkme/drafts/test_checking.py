@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from fedkme.config import toml_text, validate
 from fedkme.drafts.checking import spans
+from fedkme.drafts.dialect import detect_file
 from fedkme.drafts.words import meanings
 from fedkme.errors import DataError, SchemaError
 from fedkme.tables.data_file import DataFile
@@ -300,3 +301,19 @@ def test_settings_on_the_page_are_settings(tmp_path: Path) -> None:
     assert set(shown) == set(DataFile.model_fields)
     file = validate(DataFile, shown, "owner.toml")
     assert file.column("smoker").map == {"Y": "yes", "N": "no"}
+
+
+def test_a_row_that_is_too_wide_below_the_names_hides_no_header(folder: Path) -> None:
+    # The names were taken for a title, and "the file has no column 'age'" was said of a file that has it.
+    rows = [f"{30 + n},yes,no" + (",x" if n % 7 == 0 else "") for n in range(40)]
+    (folder / "ragged.csv").write_text("\n".join(["age,smoker,ill", *rows]) + "\n", encoding="utf-8")
+    assert detect_file(folder / "ragged.csv").skip == 0
+
+
+@pytest.mark.parametrize("first", ["45.5,yes,no", "PK\0,\0\1,x"])
+def test_a_first_line_that_is_no_header_is_called_so(tmp_path: Path, first: str) -> None:
+    # It was "the file has no column 'age', 'smoker'. Say with 'from' what the file calls it".
+    schema = schema_from({"columns": [{"kind": "numeric", "name": "age", "bounds": [0, 99]}]})
+    (tmp_path / "rows.csv").write_text(f"{first}\n46.5,no,no\n", encoding="utf-8")
+    with pytest.raises(DataError, match="the first line of the file has no names of columns"):
+        load_table(tmp_path / "rows.csv", schema, "north")

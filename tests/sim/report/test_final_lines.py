@@ -75,7 +75,7 @@ def test_a_run_ends_with_a_few_lines_for_a_first_reader() -> None:
         "random, with weights: 25.0%.",
         "Rows seen as they are: owners' rows by curator 7; D_v by owners 0.",
         "Epsilon (inf: no bound): owners' rows to curator inf; D_v to owners 0.5.",
-        "6 cells were changed while reading: empty. Which: --details.",
+        "6 cells were changed while reading: empty. Which: report.html.",
     ]
     assert " ".join(rest) == " ".join(expected)
     doubted = metrics | {"verdict": at_most_fair(verdict, ["1 owner dropped out"])}
