@@ -205,7 +205,7 @@ def _is_value(name: str) -> bool:
     """Check for what is no name of a column: a number with a point or a sign, or bytes that are no text."""
     with suppress(ValueError):
         return math.isfinite(float(name)) and not name.isdecimal()
-    return "\0" in name
+    return any(sign < " " and not sign.isspace() for sign in name)
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

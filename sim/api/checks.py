@@ -21,6 +21,7 @@ from sim.api.drafts import SchemaDraft
 from sim.api.frames import NO_SCHEMA, Rows, SchemaLike
 
 _EDIT = "the smallest edit, made in .schema and .owners but for frames:"
+_LEFT = "read so, these are left:"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,9 @@ class SchemaCheck:
 
     def __repr__(self) -> str:
         lines = [line for report in self.reports for line in report_lines(report) if "  hint  " not in line]
-        return "\n".join([*lines, *(["", _EDIT, self.edit] if self.edit else [])])
+        edit = ["", _EDIT, self.edit] if self.edit else []
+        left = [f"{fault.file}: {fault}" for fault in self.left if self.edit]
+        return "\n".join([*lines, *edit, *(["", _LEFT, *left] if left else [])])
 
     def _repr_html_(self) -> str:
         parts = [tag("p", next(report_lines(report))) for report in self.reports]
@@ -73,6 +76,7 @@ class SchemaCheck:
             parts.append(plain_table(("rows of", "column", "fault", "rows", "remedy"), rows))
         if self.edit:
             parts += [tag("p", _EDIT), tag("pre", self.edit)]
+            parts += [tag("p", f"{_LEFT} {fault.file}: {fault}") for fault in self.left]
         return joined(parts)
 
 

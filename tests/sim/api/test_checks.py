@@ -130,6 +130,18 @@ def test_all_faults_of_all_frames_are_found_with_the_edit_that_mends_them(draft:
     assert schema == checked.schema
 
 
+def test_what_the_edit_does_not_mend_is_said(draft: fk.SchemaDraft) -> None:
+    # Decimal commas in one column of a frame: the list of edits ended as if all were mended.
+    frame = public()
+    frame["pressure"] = frame["pressure"].map(lambda number: f"{number:.1f}".replace(".", ","))
+    frame["smoker"] = frame["smoker"].str.upper()
+    checked = fk.check(draft, {"north": frame})
+    assert [fault.column for fault in checked.left] == ["pressure"]
+    said = "read so, these are left:"
+    assert said in repr(checked)
+    assert said in checked._repr_html_()
+
+
 def test_the_edit_of_files_written_their_own_way_goes_straight_into_a_run(
     draft: fk.SchemaDraft, tmp_path: Path
 ) -> None:
