@@ -27,8 +27,9 @@ RELEASES = [number for number in range(40) if number % OF_TABLE == 0 or number /
 def test_intervals_hold_as_often_as_they_say_and_shorter_ones_do_not(method: str) -> None:
     # 32 releases of people with fresh rows and noise, seeded: answers of one release are not independent, so
     # the bound is wide; intervals of a quarter of the length hold far less often.
+    releases = RELEASES[::2] if method == "marginals (AIM)" else RELEASES  # its intervals are of marginals
     held = short = total = 0
-    for own, table, evidence in evidences(METHODS[method], "people", RELEASES, 5):
+    for own, table, evidence in evidences(METHODS[method], "people", releases, 5):
         asked = ["count(sex = 'male')", "share(region = 'a')", "mean(age)", "mean(visits)"]
         rows, people = (in_rows(asked, each, own.schema) for each in (table, own.pool))
         for answer, *truths in zip(ask(evidence, asked), rows, people, strict=True):
@@ -37,7 +38,7 @@ def test_intervals_hold_as_often_as_they_say_and_shorter_ones_do_not(method: str
                 right = truths[answer.target != "rows"]
                 held, total = held + (answer.low <= right <= answer.high), total + 1
                 short += abs(right - answer.estimate) <= (answer.high - answer.low) / 8
-    assert total >= len(RELEASES)
+    assert total >= len(releases)
     assert held / total >= 0.9
     assert short / total < 0.85
 

@@ -29,6 +29,7 @@ TINY = BenchSettings(
     tls=False,
     start_owners=2,
     scale_owners=(2,),
+    scale_protocols=("ask-everyone", "balog2"),  # a summary whose rounds are measured, and a release
     repeats=1,
     cost_rows=(50, 100),
     cost_rounds=10,
@@ -66,6 +67,8 @@ def test_every_benchmark_measures_ratios_and_prints_them(name: str) -> None:
         assert all(map(math.isfinite, numbers))
         # What an owner adds is a difference, and among few owners less than what the clock misses.
         assert name == "scale" or min(numbers) > 0
+    if name == "rounds":
+        assert [(row["K"], row["journals"]) for row in result.rows] == [(2, "yes")] * 2 + [(2, "no")] * 2
     if name == "costs":  # issue 12, B10: signed heads, where there is a store to keep them in
         signed = [row for row in result.rows if str(row["what"]).startswith("signed heads")]
         assert len(signed) == 4
@@ -120,12 +123,11 @@ def test_an_owner_that_fails_ends_the_benchmark_with_its_words() -> None:
 
 
 def test_the_command_prints_json() -> None:
-    result = CliRunner().invoke(app, ["rounds", "--owners", "1", "--rounds", "2", "--plaintext", "--json"])
+    result = CliRunner().invoke(app, ["select", "--rows", "300", "--p", "8", "--json"])
     assert result.exit_code == 0, result.output
     written = json.loads(result.stdout)
-    assert written["settings"]["owners"] == [1]
-    assert [row["K"] for row in written["results"][0]["rows"]] == [1, 1, 1, 1]
-    assert [row["journals"] for row in written["results"][0]["rows"]] == ["yes", "yes", "no", "no"]
+    assert written["settings"]["select_rows"] == 300
+    assert all(row["weighted / greedy"] > 0 for row in written["results"][0]["rows"])
     assert written["machine"]["cores"] >= 1
 
 
