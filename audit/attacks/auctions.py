@@ -120,7 +120,7 @@ def privauction() -> Subject:
             lambda effort: recount(claim, [event], [PrivAuctionEvent]),
             chain_attack(partial(settings.make, _OWNERS), claim, 1, 80_000),
             chain_attack(partial(settings.make, _OWNERS), claim, _CHAIN, 80_000),
-            chain_game(lambda noise: settings.make(_FEW, noise), claim, _CHAIN).over(GRPC, 5_000),
+            chain_game(lambda noise: settings.make(_FEW, noise), claim, _CHAIN).over(GRPC, 1_000),
         ),
     )
 
