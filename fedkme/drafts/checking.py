@@ -172,6 +172,9 @@ def frame_lines(name: str, settings: Mapping[str, Any]) -> Iterator[str]:
     for column, own in columns.items():
         if "map" in own:
             yield f"{name}[{column!r}] = {name}[{column!r}].replace({own['map']!r})"
+        if "decimal" in own:
+            signs = (",", ".") if own["decimal"] == "," else (r"\.", ",")
+            yield f"{name}[{column!r}] = {name}[{column!r}].replace({signs[0]!r}, {signs[1]!r}, regex=True)"
         if "na" in own:
             yield f"{name}[{column!r}] = {name}[{column!r}].replace({list(own['na'])!r}, None)"
     for unit in settings.get("units", ()):

@@ -208,6 +208,8 @@ class _Fitter:
         own = self.files[place]
         if needs.map:
             self._say_of_column(place, name, {"map": {**own.column(name).map, **needs.map}})
+        if needs.decimal:
+            self._say_of_column(place, name, {"decimal": needs.decimal})
         if needs.units:
             self._say(place, {"units": sorted({*own.units, *needs.units})})
             if needs.comma and own.sep != "," and not own.thousands:

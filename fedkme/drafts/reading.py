@@ -87,6 +87,7 @@ class ColumnNeeds:
         codes: codes for an empty cell, with the cells' texts.
         units: units before or behind numbers.
         comma: numbers with units have a comma before their decimals.
+        decimal: other sign before the decimals than the file's, or "".
         form: form of dates that the cells have, or "".
         doubtful: another form fits as well: no day is above 12.
         map: names that cells clearly stand for.
@@ -100,6 +101,7 @@ class ColumnNeeds:
     codes: dict[float, str] = field(default_factory=dict)
     units: set[str] = field(default_factory=set)
     comma: bool = False
+    decimal: str = ""
     form: str = ""
     doubtful: bool = False
     map: dict[str, str] = field(default_factory=dict)
@@ -230,7 +232,7 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
     read = (
         _day_reader(own.format, spec.format, needs.form)
         if isinstance(spec, Numeric) and day
-        else file.number_reader()
+        else file.written(name).number_reader()
     )
     low, high = spec.bounds if isinstance(spec, Numeric) else (0.0, 0.0)
     for cell, count in others.items():
@@ -258,6 +260,13 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             "," in number for number in numbers
         )
         needs.units, needs.unread = units, Counter()
+    elif not day and not file.thousands and not own.decimal:
+        other = "," if file.decimal == "." else "."
+        whole = [cell for cell in needs.unread if re.fullmatch(rf"[+-]?\d+\{other}\d+", cell)]
+        if any(not re.search(r"\D\d{3}$", cell) for cell in whole):  # else 1,234 may mean 1234
+            needs.decimal = other
+            for cell in whole:
+                del needs.unread[cell]
     return needs
 
 

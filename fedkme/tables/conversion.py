@@ -271,7 +271,7 @@ def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings
 def _numbers(
     cells: Cells, name: str, file: DataFile, spec: Numeric | Label, findings: _Findings
 ) -> NDArray[Any]:
-    words = _words(name, file, spec.na)
+    words, file = _words(name, file, spec.na), file.written(name)
     date = spec if isinstance(spec, Numeric) and spec.kind == "date" else None
     read = _date_reader(file.column(name).format, date.format) if date else file.number_reader()
     codes: dict[float, float] = {}

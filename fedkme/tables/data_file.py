@@ -49,6 +49,8 @@ class FileColumn(Settings):
     """Cells of the file, and the category, class or number that each stands for: Y = "yes"."""
     na: tuple[str, ...] = ()
     """Cells that mean an empty one, besides those of the whole file."""
+    decimal: Literal[".", ","] | None = None
+    """Sign before the decimals of a number, where the file's other columns have another."""
     format: DateForm | None = None
     """Form of dates, such as "%d.%m.%Y" (Python's strptime); none: 2024-12-31, with or without a time, or the
     schema's form."""
@@ -113,6 +115,14 @@ class DataFile(Settings):
     def column(self, name: str) -> FileColumn:
         """Settings of a column of the schema."""
         return self.columns.get(name, FileColumn())
+
+    def written(self, name: str) -> DataFile:
+        """The file, with the sign before decimals that a column of the schema has in it."""
+        own = self.column(name).decimal or self.decimal
+        thousands = "" if self.thousands == own else self.thousands
+        return (
+            self if own == self.decimal else self.model_copy(update={"decimal": own, "thousands": thousands})
+        )
 
     @property
     def plain_numbers(self) -> bool:

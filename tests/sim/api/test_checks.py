@@ -130,10 +130,31 @@ def test_all_faults_of_all_frames_are_found_with_the_edit_that_mends_them(draft:
     assert schema == checked.schema
 
 
-def test_what_the_edit_does_not_mend_is_said(draft: fk.SchemaDraft) -> None:
-    # Decimal commas in one column of a frame: the list of edits ended as if all were mended.
+def test_decimal_commas_of_one_column_are_mended(draft: fk.SchemaDraft, tmp_path: Path) -> None:
+    # pandas leaves "148,9" as text where a column has words for nothing too; two systems fill one file.
     frame = public()
-    frame["pressure"] = frame["pressure"].map(lambda number: f"{number:.1f}".replace(".", ","))
+    frame["pressure"] = frame["pressure"] + 0.25
+    mixed = frame.assign(pressure=frame["pressure"].map(str).str.replace(".", ","), age=frame["age"] + 0.5)
+    mixed.loc[0, "pressure"] = "n/a"
+    checked = fk.check(draft, {"north": mixed})
+    assert not checked.left
+    (line,) = (line for line in checked.edit.splitlines() if "regex" in line)
+    places: dict[str, Any] = {"north": mixed.copy()}
+    exec(line, places)
+    assert places["north"]["pressure"][1:].astype(float).tolist() == frame["pressure"][1:].tolist()
+    mixed.to_csv(tmp_path / "mixed.csv", index=False)
+    checked = fk.check(draft, {"north": {"path": str(tmp_path / "mixed.csv")}})
+    assert not checked.left
+    settings = checked.owners["north"]
+    assert isinstance(settings, dict)
+    assert settings["columns"]["pressure"]["decimal"] == ","
+    assert not fk.check(checked.schema, checked.owners).faults
+
+
+def test_what_the_edit_does_not_mend_is_said(draft: fk.SchemaDraft) -> None:
+    # The list of edits ended as if all were mended.
+    frame = public()
+    frame["pressure"] = frame["pressure"].map(lambda number: f"{number:.0f}/80")
     frame["smoker"] = frame["smoker"].str.upper()
     checked = fk.check(draft, {"north": frame})
     assert [fault.column for fault in checked.left] == ["pressure"]
