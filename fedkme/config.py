@@ -82,7 +82,8 @@ def _malformed(path: Path, language: str, error: Exception) -> ConfigError:
     if path.name.lower().removesuffix(".gz").endswith(_OF_ROWS):
         return ConfigError(f"{path} is a file of rows, where a .toml file belongs", "`fedkme new` makes one.")
     if isinstance(error, tomllib.TOMLDecodeError | json.JSONDecodeError | UnicodeDecodeError):
-        return ConfigError(f"{path} is not {language}: {error}", "Correct the line that it names.")
+        said = str(error).replace("Cannot overwrite a value", "a key stands twice in a table")
+        return ConfigError(f"{path} is not {language}: {said}", "Correct the line that it names.")
     return ConfigError(f"{path} has a number of thousands of digits", "Correct it.")
 
 
@@ -148,6 +149,9 @@ def _explain(
         return ConfigError(cause, _did_you_mean(str(fault["input"]), listed))
     cause, _, remedy = message.partition(". ") if kind == "kind" else (message, "", "Correct the value.")
     cause = _PLAIN.get(kind, re.sub(r"^(Input|String|List|Tuple|Dictionary) ", "it ", cause))
+    cause = re.sub(r" after validation, not \d+$", "", cause)
+    if kind == "string_pattern_mismatch" and (signs := re.fullmatch(r"\^\[(.*)\]\+\$", context["pattern"])):
+        cause = f"it has other signs than {signs[1].replace('a-z0-9-', 'a-z, 0-9 and -')}"
     bound = _bound(context)
     if bound is not None:
         cause = re.sub(r"[^ ]+$", f"{bound:g}", cause)

@@ -57,7 +57,8 @@ WRONG: list[tuple[type[Settings], str, Any, str]] = [
     (SimulationSettings, "scenario", 5, "'scenario' is wrong"),
     (SimulationSettings, "scenario.sedes", 5, "Did you mean 'scenario.seeds'?"),
     (SimulationSettings, "scenario.owners.north.nan", ["?"], "'scenario.owners.north.nan' is not a key."),
-    (SimulationSettings, "scenario.owners.North", "a.csv", "'scenario.owners.North' is wrong"),
+    (SimulationSettings, "scenario.owners.North", "a.csv", "it has other signs than a-z, 0-9 and -. Correct"),
+    (SimulationSettings, "scenario.owners", {}, "it should have at least 1 item. Correct"),
     (SimulationSettings, "summary.broadcast", {"schedule": {}}, 'It belongs to mechanism = "mwem".'),
     (SimulationSettings, "scenario.rows", 5, "The number of a summary's rows is 'p'."),
     (SimulationSettings, "columns", [{"name": "age"}], "is a schema: 'columns' is not a key here."),
@@ -126,3 +127,10 @@ def test_rows_where_a_configuration_belongs_are_called_so(tmp_path: Path) -> Non
     (tmp_path / "north.csv").write_text("age,smoker\n1,yes\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="is a file of rows, where a"):
         load_toml(tmp_path / "north.csv")
+
+
+def test_a_key_that_stands_twice_is_called_so(tmp_path: Path) -> None:
+    # tomllib says "Cannot overwrite a value" of two owners of one name.
+    (tmp_path / "s.toml").write_text('[owners]\na = "1.csv"\na = "2.csv"\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"a key stands twice in a table \(at line 3"):
+        load_toml(tmp_path / "s.toml")
