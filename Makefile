@@ -15,11 +15,10 @@ export PYTHONDONTWRITEBYTECODE :=
 
 venv: $(VENV)/.ready
 
-# pip would compile 14,000 files, which takes 80 CPU seconds of one core; Python compiles those that are imported.
 $(VENV)/.ready: pyproject.toml audit/pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	@printf 'Installing fedkme into $(VENV), once; a dot is a package, and about 160 take minutes: '
-	@rm -f $(VENV)/.failed; { $(BIN)/pip install --no-compile --progress-bar off --constraint constraints.txt \
+	@rm -f $(VENV)/.failed; { $(BIN)/pip install $(PIP_OPTIONS) --progress-bar off --constraint constraints.txt \
 		--editable '.[sim,release,dev]' --editable audit --editable lab || touch $(VENV)/.failed; } | awk \
 		'/^Collecting/ { printf "." } /^Installing coll/ { printf " unpacking" } { fflush() } END { print "" }'
 	@test ! -e $(VENV)/.failed
