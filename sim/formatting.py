@@ -102,6 +102,8 @@ def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
             for name, parties in left_out.items()
         ]
         yield f"Left out: {_listed(names, most)}."
+    for parties in facts.get("same", ()):
+        yield f"The same rows, all of them, are given for {_listed(parties, most)}."
     if unlabelled := facts.get("unlabelled"):
         who = _listed(unlabelled, most)
         yield f"No '{facts['label']}' in rows of {who}: where one of them comes, no row has its label."

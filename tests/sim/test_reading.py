@@ -93,6 +93,17 @@ def test_one_cell_in_a_hundred_may_be_moved(tmp_path: Path, far: int, doubtful: 
     assert any(change.column == "age" for change in table.reading.changes) is bool(far)
 
 
+def test_a_file_that_is_given_twice_is_said(tmp_path: Path) -> None:
+    for name, rows in (("a", people(0)), ("b", people(1)), ("c", people(0))):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    schema = schema_from(SCHEMA)
+    read = {name: load_table(tmp_path / f"{name}.csv", schema, name) for name in "abc"}
+    scenario = Scenario("csv", schema, read, read["b"], read["b"], None)
+    lines = list(reading_lines(scenario.reading()))
+    assert "The same rows, all of them, are given for a, c." in lines
+    assert "The same rows, all of them, are given for b, consumer." in lines
+
+
 def test_labels_that_one_owner_lacks_are_said() -> None:
     # Where one of its rows came, no row had a label, and nothing said so.
     schema = schema_from(SCHEMA | {"label": {"name": "ill", "classes": ["no", "yes"]}})
