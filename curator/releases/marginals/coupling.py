@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 
 from curator.releases.marginals.model import systematic
+from curator.releases.marginals.products import scores_of_codes
 from fedkme.answers.counts import CountEvidence
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import SCORE_STEPS
@@ -225,12 +226,9 @@ def coupling_of(stored: StoredCounts) -> Coupling | None:
         shown[each.column] = 1.0
         scores[each.column] = fine_scores[each.column] = np.array(each.of) / SCORE_STEPS
         if (shares := evidence.fine((each.column,))) is not None:
-            fine[each.column], mass = shares, shares.denoised + 1e-9
-            within, count = shares.within, len(shares.coarse)
-            total = np.maximum(np.bincount(within, mass, count), 1e-12)
-            scores[each.column] = np.bincount(within, mass * fine_scores[each.column], count) / total
-            shown[each.column] = _variance(scores[each.column], total) / max(
-                _variance(fine_scores[each.column], mass), 1e-12
+            fine[each.column], of = shares, fine_scores[each.column]
+            scores[each.column], shown[each.column] = scores_of_codes(
+                of, shares.within, shares.denoised + 1e-9, len(shares.coarse)
             )
     places = [each.column for each in products.ranks]
     pairs = [(a, b) for i, a in enumerate(places) for b in places[i + 1 :]]
@@ -238,7 +236,3 @@ def coupling_of(stored: StoredCounts) -> Coupling | None:
     noise = products.sigma / stored.rows
     orders, fine_orders = stored.binning.orders, stored.finer.orders
     return Coupling(scores, orders, fine_scores, fine_orders, fine, means, noise, shown)
-
-
-def _variance(scores: FloatArray, shares: FloatArray) -> float:
-    return float(np.cov(scores, aweights=shares, ddof=0))

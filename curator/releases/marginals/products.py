@@ -12,6 +12,11 @@ from the question itself, which holds no more than MOST_SCORES scores of its sch
 (fedkme.sums.values). Scores follow from noisy counts that are on disk: post-processing. Whether the question
 is asked follows from public numbers.
 
+**What products tell of a model's pairs.** Of two numbers with a normal copula the L1 distance to a model is
+2 / pi of the error of their correlation, to first order: E |x y| = 2 / pi. Rows are dealt to have most of it
+anyway (`coupling`), so less counts. The square less noise and one deviation of it stands for the rough
+table of a pair where that would tell less (`rounds`). It sees no dependence that neither rises nor falls.
+
 **Scores of values.** u = (x - a) / b in the middle of a fine bin, cut to [-1, 1]. Wide ends tell of all rows,
 narrow ones have less noise beside the variance of u. Of a few quantiles the ends are those for which the
 noise of a correlation and the sine of the angle between u and x are least, by the denoised fine counts.
@@ -19,6 +24,7 @@ noise of a correlation and the sine of the angle between u and x are least, by t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,15 +35,17 @@ from fedkme.answers.functions import columns_of
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.binning import Binning
 from fedkme.features.counts import SCORE_STEPS, NumberScores
-from fedkme.releases.counts import Measurement
+from fedkme.releases.counts import Measurement, Products
 from fedkme.releases.fine import denoised
 from fedkme.sums.values import MOST_SCORES
 from fedkme.tables.columns import Category, Numeric
 
-PRODUCTS_SHARE = 0.05
-"""Share of the budget for products of scores."""
+PRODUCTS_SHARE, MOST_PRODUCTS_SHARE, PRODUCTS_NOISE = 0.05, 0.1, 0.05
+"""Share of the budget for products of scores. Where the noise of a rank correlation with this share is above
+PRODUCTS_NOISE, the share is as many times as large, up to the most."""
 TELLING = 0.15
 """Most noise of a rank correlation for which products are asked."""
+_L1 = 0.4  # of E |x y| = 2 / pi of normal numbers: rows are dealt to have the correlation, without a table
 _RANK_VARIANCE = 1.0 / 3.0  # of scores that are even on [-1, 1]
 _FAR_QUANTILES = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 
@@ -62,6 +70,69 @@ class ProductsPlan:
         return products_cost(self.sigma, len(self.ranks), len(self.values))
 
 
+@dataclass(frozen=True, eq=False)
+class SeenProducts:
+    """Products of scores by rank, as the codes of tables see them.
+
+    Attributes:
+        scores: mean score of each code, by the number's column.
+        shown: part of a score's variance that codes show, by column.
+        means: mean product of two numbers' scores, by their columns, ascending.
+        noise: deviation of the noise in each.
+    """
+
+    scores: Mapping[int, FloatArray]
+    shown: Mapping[int, float]
+    means: Mapping[tuple[int, int], float]
+    noise: float
+
+    @classmethod
+    def of(
+        cls,
+        products: Products | None,
+        fine: Sequence[Measurement],
+        finer: Binning,
+        binning: Binning,
+        rows: int,
+    ) -> SeenProducts | None:
+        """Score the codes of tables by the fine counts; None without products."""
+        if products is None:
+            return None
+        counts, columns = {each.clique[0]: each for each in fine}, columns_of(finer.schema)
+        scores, shown = dict[int, FloatArray](), dict[int, float]()
+        for each in products.ranks:
+            place, bins = each.column, np.array(each.of) / SCORE_STEPS
+            atoms = len(_numeric(columns, finer.names[place]).atoms)
+            mass = _shares(counts.get(place), len(bins), atoms) + 1e-9
+            within = finer.within(place, binning)
+            scores[place], shown[place] = scores_of_codes(bins, within, mass, binning.sizes[place])
+        pairs = itertools.combinations((each.column for each in products.ranks), 2)
+        means = dict(zip(pairs, (products.rank_sums / rows).tolist(), strict=True))
+        return cls(scores, shown, means, products.sigma / rows)
+
+    def error(self, pair: tuple[int, ...], shares: FloatArray) -> float:
+        """Estimate the L1 distance of a model's table over two numbers from the rows', both of sum 1."""
+        first, second = pair
+        one = self.scores[first] - shares.sum(axis=1) @ self.scores[first]
+        two = self.scores[second] - shares.sum(axis=0) @ self.scores[second]
+        unit = math.sqrt(float(shares.sum(axis=1) @ one**2) * float(shares.sum(axis=0) @ two**2))
+        if not unit > 0.0:
+            return 0.0
+        seen = self.shown[first] * self.shown[second]
+        excess = (seen * self.means[first, second] - float(one @ shares @ two)) / unit
+        return _L1 * math.sqrt(max(0.0, excess**2 - (1.0 + math.sqrt(2.0)) * (seen * self.noise / unit) ** 2))
+
+
+def scores_of_codes(
+    of: FloatArray, within: IntArray, mass: FloatArray, codes: int
+) -> tuple[FloatArray, float]:
+    """Mean score of each code by its fine bins, and the part of the scores' variance that codes show."""
+    total = np.maximum(np.bincount(within, mass, codes), 1e-12)
+    scores = np.bincount(within, mass * of, codes) / total
+    variances = [float(np.cov(s, aweights=w, ddof=0)) for s, w in ((scores, total), (of, mass))]
+    return scores, variances[0] / max(variances[1], 1e-12)
+
+
 def products_cost(sigma: float, *counts: int) -> float:
     """mu^2 of products with noise sigma, of blocks of so many scores in [-1, 1]."""
     return (math.hypot(*counts) / sigma) ** 2
@@ -70,6 +141,21 @@ def products_cost(sigma: float, *counts: int) -> float:
 def products_sigma(cost: float, *counts: int) -> float:
     """Noise of the products that have this `products_cost`."""
     return math.hypot(*counts) / math.sqrt(cost)
+
+
+def _scored(finer: Binning) -> tuple[list[int], list[int]]:
+    """Numbers with scores by rank, and those with scores by value: without gaps, and two or more."""
+    nullable = {each.gaps_of for each in finer.schema.columns if isinstance(each, Category)}
+    numbers = [place for place, order in finer.orders.items() if len(order) > 1]
+    whole = [place for place in numbers if finer.names[place] not in nullable]
+    return numbers, whole if len(whole) > 1 else []
+
+
+def products_share(finer: Binning, rows: int, total: float) -> float:
+    """Share of the budget, mu^2 = total, for products of scores of N public rows."""
+    sigma = products_sigma(PRODUCTS_SHARE * total, *map(len, _scored(finer)))
+    noise = sigma / (_RANK_VARIANCE * max(rows, 1))
+    return min(MOST_PRODUCTS_SHARE, PRODUCTS_SHARE * max(1.0, noise / PRODUCTS_NOISE))
 
 
 def plan_products(finer: Binning, fine: Sequence[Measurement], rows: int, cost: float) -> ProductsPlan | None:
@@ -85,10 +171,7 @@ def plan_products(finer: Binning, fine: Sequence[Measurement], rows: int, cost: 
         The question; None where it would tell little.
     """
     columns, counts = columns_of(finer.schema), {each.clique[0]: each for each in fine}
-    numbers = [place for place, order in finer.orders.items() if len(order) > 1]
-    nullable = {each.gaps_of for each in finer.schema.columns if isinstance(each, Category)}
-    whole = [place for place in numbers if finer.names[place] not in nullable]
-    whole = whole if len(whole) > 1 else []
+    numbers, whole = _scored(finer)
     if not len(numbers) >= 2 or len(numbers) + len(whole) > MOST_SCORES:
         return None
     sigma = products_sigma(cost, len(numbers), len(whole))

@@ -48,6 +48,7 @@ from curator.releases.marginals.dependences import (
 )
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model, model_cells
+from curator.releases.marginals.products import SeenProducts
 from curator.releases.marginals.release import (
     ITERATIONS,
     PAIR_CELLS,
@@ -68,7 +69,9 @@ pairs."""
 WEAK, WEAK_PART = 0.02, 0.1
 """A pair is weak if the deviation of its estimated model error is above WEAK N^2, so that its rough table
 tells nothing about that error. A weak pair costs WEAK_PART of another pair's cost; it serves answers alone
-and is never chosen."""
+and is never chosen, unless products of scores tell of its error."""
+WEAK_SCORED = 0.0025
+"""WEAK of two numbers whose product of scores is known, which tells more than a rough table of few rows."""
 ROUNDS = 5
 """Rounds that share the rest of the budget."""
 TABLES = 0.5
@@ -92,6 +95,7 @@ async def rounds(
     cells: int = CELLS,
     screened: Codes | None = None,
     start: Model | None = None,
+    seen: SeenProducts | None = None,
 ) -> MarginalRelease:
     """Measure columns and pairs by noisy pooled counts of N public rows, then pairs that the model lacks.
 
@@ -106,6 +110,7 @@ async def rounds(
         cells: most cells of the model.
         screened: columns to screen for dependences of three and more (`dependences`); None: no screen.
         start: model with zeros alone, by public rules; None: without any.
+        seen: noisy products of scores of numbers; None: nothing is known of them.
 
     Raises:
         ConfigError: a parameter is out of range, or the domain is too large.
@@ -116,7 +121,7 @@ async def rounds(
         return await independent(oracle, sizes, rows, epsilon, delta, start)
     budget = BudgetFilter(epsilon, delta)
     report("measuring", "all columns and pairs", 0.0)
-    fitted, rough, weak = await _first(oracle, budget, sizes, rows, fixed_pairs)
+    fitted, rough, weak = await _first(oracle, budget, sizes, rows, fixed_pairs, seen)
     groups: tuple[Groups, ...] = ()
     grouped, tilts = list[Measurement](), list[Measurement]()
     screen: Screen | None = None
@@ -133,7 +138,7 @@ async def rounds(
         inside = [each.clique for each in again if each.fits]
         costs = [AGAIN_SHARE * budget.total / max(1, len(again))] * len(again)
         piece = (budget.left - math.fsum(costs)) / (ROUNDS - number) * (1.0 - 1e-12)  # sums are rounded
-        candidates = _candidates(model, fitted, rough, rows)
+        candidates = _candidates(model, fitted, rough, rows, seen)
         chosen = _choose_pairs(candidates, piece, [*have, *inside], groups, sizes, cells)
         costs += [piece / len(chosen)] * len(chosen)
         line = f"round {number + 1} of {ROUNDS}: {len(costs)} table{'s' if len(costs) > 1 else ''}"
@@ -192,14 +197,20 @@ def _ask_again(
 
 
 async def _first(
-    oracle: NoisyOracle, budget: BudgetFilter, sizes: Sequence[int], rows: int, fixed_pairs: Sequence[Clique]
+    oracle: NoisyOracle,
+    budget: BudgetFilter,
+    sizes: Sequence[int],
+    rows: int,
+    fixed_pairs: Sequence[Clique],
+    seen: SeenProducts | None,
 ) -> tuple[list[Measurement], list[Measurement], list[Measurement]]:
     """Ask the first question: columns with fixed pairs; other pairs; and weak pairs."""
     columns = [(column,) for column in range(len(sizes))]
     pairs = [pair for pair in itertools.combinations(range(len(sizes)), 2) if pair not in fixed_pairs]
     cost = PAIRS_SHARE * budget.total / max(1, len(pairs))
-    most = (WEAK * rows**2 / measurement_sigma(cost) ** 2) ** 2 / 2.0  # cells
-    strong = [pair for pair in pairs if sizes[pair[0]] * sizes[pair[1]] <= most]
+    unit, scored = (measurement_sigma(cost) / rows) ** 2, () if seen is None else seen.means
+    most = {pair: WEAK_SCORED if pair in scored else WEAK for pair in pairs}
+    strong = [pair for pair in pairs if unit * math.sqrt(2 * sizes[pair[0]] * sizes[pair[1]]) <= most[pair]]
     weak = [pair for pair in pairs if pair not in set(strong)]
     costs = [COLUMNS_SHARE * budget.total / len(columns)] * len(columns)
     costs += [KEPT_SHARE * budget.total / max(1, len(fixed_pairs))] * len(fixed_pairs)
@@ -235,9 +246,16 @@ def _noise(cells: float, precision: float) -> float:
 
 
 def _candidates(
-    model: Model, fitted: Iterable[Measurement], rough: Iterable[Measurement], rows: int
+    model: Model,
+    fitted: Iterable[Measurement],
+    rough: Iterable[Measurement],
+    rows: int,
+    seen: SeenProducts | None,
 ) -> Mapping[Clique, _Candidate]:
-    """Candidates in the model, whose error is their noise, and candidates outside of the model."""
+    """Candidates in the model, whose error is their noise, and candidates outside of the model.
+
+    The error of a pair without a rough table is known by its product of scores.
+    """
     candidates: dict[Clique, _Candidate] = {}
     precisions: defaultdict[Clique, float] = defaultdict(float)
     for measurement in fitted:
@@ -254,6 +272,11 @@ def _candidates(
         candidates[measurement.clique] = _Candidate(
             math.sqrt(cells * max(square, 0.0)), cells, measurement.sigma**-2
         )
+    for pair in () if seen is None else seen.means:
+        if seen is not None and pair not in candidates:
+            shares = model.probabilities(pair)
+            cells = 1.0 / float((shares**2).sum())
+            candidates[pair] = _Candidate(rows * seen.error(pair, shares), cells, 0.0)
     return candidates
 
 

@@ -21,7 +21,7 @@ from curator.releases.marginals.coupling import Coupling, coupling_of
 from curator.releases.marginals.dependences import Codes, missing_from
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model
-from curator.releases.marginals.products import PRODUCTS_SHARE, plan_products, products_cost
+from curator.releases.marginals.products import SeenProducts, plan_products, products_cost, products_share
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
 from curator.releases.marginals.tilt import TiltedModel, tilted
@@ -86,6 +86,7 @@ class MarginalsMethod:
         self._binning = Binning(schema, settings.bins)
         self._finer = finer(self._binning, settings.fine)
         self._rules = RowRules(schema)
+        self._total = gaussian_sigma(settings.of_row, settings.delta) ** -2
         width = len(self._binning.sizes)
         if settings.mechanism == "aim":
             check_domain(self._binning.sizes, min(settings.ways, width), WORKLOAD_CELLS)
@@ -117,9 +118,10 @@ class MarginalsMethod:
         if mechanism == "rounds":
             products, epsilon = await self._products(oracle, loop, fine, epsilon)
         binning = self._from_counts(fine, oracle.rows)
+        seen = SeenProducts.of(products, fine, self._finer, binning, oracle.rows)
         # Fits between questions take seconds, so the mechanism runs in a thread with its own event loop.
         release = await in_thread(
-            asyncio.run, self._run(mechanism, Counts(oracle, binning, loop), oracle, epsilon)
+            asyncio.run, self._run(mechanism, Counts(oracle, binning, loop), oracle, epsilon, seen)
         )
         return self._encoded(release, fine, products, binning, mechanism, oracle)
 
@@ -131,8 +133,7 @@ class MarginalsMethod:
         comes back has the same bins. What a curator may name, and why the sensitivity does not depend on it:
         `fedkme.features.binning`.
         """
-        budget = gaussian_sigma(self.settings.of_row, self.settings.delta) ** -2
-        noise = measurement_sigma(FULL_PAIRS * budget / len(self._binning.sizes))
+        noise = measurement_sigma(FULL_PAIRS * self._total / len(self._binning.sizes))
         most, merged = max(2, int(math.sqrt(rows / noise))), list[MergedBins]()
         names = {column.name: column for column in self._schema.columns}
         for measurement in fine:
@@ -164,12 +165,11 @@ class MarginalsMethod:
         ]
         if not places:
             return [], epsilon
-        share, even = FINE_SHARE_ALONE if alone else FINE_SHARE, oracle.rows / self.settings.bins
-        cost, epsilon_left = self._spent(epsilon, share)
+        share, even = FINE_SHARE_ALONE, oracle.rows / self.settings.bins
         if not alone:
-            noise = oracle.noise_ratio * measurement_sigma(cost / len(places)) / even
-            share = min(MOST_FINE_SHARE, share * max(1.0, noise / FINE_NOISE))
-            cost, epsilon_left = self._spent(epsilon, share)
+            noise = oracle.noise_ratio * measurement_sigma(FINE_SHARE * self._total / len(places))
+            share = min(MOST_FINE_SHARE, FINE_SHARE * max(1.0, noise / even / FINE_NOISE))
+        cost, epsilon_left = self._spent(epsilon, share)
         sigma = measurement_sigma(cost / len(places))
         if sigma > even:
             return [], epsilon
@@ -185,7 +185,7 @@ class MarginalsMethod:
         finer_bins, orders = self._finer, self._binning.orders
         if any(len(order) > len(orders[p]) for p, order in finer_bins.orders.items() if p not in counted):
             return None, epsilon  # nothing is known of a number
-        cost, epsilon_left = self._spent(epsilon, PRODUCTS_SHARE)
+        cost, epsilon_left = self._spent(epsilon, products_share(finer_bins, oracle.rows, self._total))
         plan = plan_products(finer_bins, fine, oracle.rows, cost)
         if plan is None:
             return None, epsilon
@@ -200,12 +200,11 @@ class MarginalsMethod:
         depends on the answers.
         """
         delta, now = self.settings.delta, gaussian_sigma(epsilon, self.settings.delta) ** -2
-        part = share * gaussian_sigma(self.settings.of_row, delta) ** -2
-        left = gaussian_epsilon((now - part) ** -0.5, delta)
+        left = gaussian_epsilon((now - share * self._total) ** -0.5, delta)
         return (now - gaussian_sigma(left, delta) ** -2) * (1.0 - 1e-9), left
 
     async def _run(
-        self, mechanism: str, counts: Counts, oracle: SumOracle, epsilon: float
+        self, mechanism: str, counts: Counts, oracle: SumOracle, epsilon: float, seen: SeenProducts | None
     ) -> MarginalRelease:
         sizes, rows, delta = counts.binning.sizes, oracle.rows, self.settings.delta
         zeros, drawn_rules = start_with_zeros(self._rules, counts.binning, self._fixed_pairs())
@@ -226,6 +225,7 @@ class MarginalsMethod:
                 oracle.tell,
                 screened=self._codes(counts.binning) if len(sizes) > 2 else None,
                 start=zeros,
+                seen=seen,
             )
         return await independent(counts, sizes, rows, epsilon, delta, zeros)
 

@@ -14,7 +14,15 @@ from audit.in_memory import FreshNoise
 from curator.releases.marginals.coupling import _clear, coupling_of
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model
-from curator.releases.marginals.products import plan_products, products_cost, products_sigma
+from curator.releases.marginals.products import (
+    MOST_PRODUCTS_SHARE,
+    PRODUCTS_SHARE,
+    SeenProducts,
+    plan_products,
+    products_cost,
+    products_share,
+    products_sigma,
+)
 from curator.releases.method import make_method
 from fedkme.answers.answer import ask, in_rows
 from fedkme.answers.correlations import SUPPOSED
@@ -79,6 +87,34 @@ def test_products_are_in_the_file_and_in_the_cost() -> None:
 
 def test_few_rows_are_not_asked_for_products() -> None:
     assert counts_from_bytes(released(150, 1.0)).products is None
+
+
+def test_few_rows_have_more_of_the_budget_for_products() -> None:
+    finer = Binning(SCHEMA, 256)
+    total = gaussian_sigma(1.0, 1e-5) ** -2
+    assert products_share(finer, 100_000, total) == PRODUCTS_SHARE
+    assert PRODUCTS_SHARE < products_share(finer, 5000, total) < MOST_PRODUCTS_SHARE
+    assert products_share(finer, 1000, total) == MOST_PRODUCTS_SHARE
+
+
+def test_products_tell_which_pair_of_numbers_a_model_lacks() -> None:
+    stored = counts_from_bytes(released())
+    seen = SeenProducts.of(stored.products, stored.fine, stored.finer, stored.binning, stored.rows)
+    assert seen is not None
+    codes = stored.binning.encode(table(), "a test")
+    joint = np.zeros([stored.binning.sizes[0], stored.binning.sizes[1]])
+    np.add.at(joint, (codes[:, 0], codes[:, 1]), 1.0 / len(codes))
+    apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    assert seen.error((0, 1), joint) < 0.03
+    assert 0.2 < seen.error((0, 1), apart) < 0.4  # they correlate by .8
+    assert SeenProducts.of(None, stored.fine, stored.finer, stored.binning, stored.rows) is None
+
+
+def test_two_numbers_of_few_rows_are_counted_for_their_product_alone() -> None:
+    stored = counts_from_bytes(released(2500, 1.0))
+    asked = (*stored.others, *stored.fitted)
+    rough = {pair: max(m.sigma for m in asked if m.clique == pair) for pair in ((0, 3), (0, 4))}
+    assert rough[0, 3] > 2.5 * rough[0, 4]  # a pair with a category keeps its rough table
 
 
 def test_scores_rise_with_the_number_and_ranks_are_even() -> None:
