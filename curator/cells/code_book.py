@@ -23,7 +23,7 @@ from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sk
 from fedkme.cells.directions import MOST_OF_PICKS, Menu, pick_rule
 from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.menu import make_menu, offers_columns
-from fedkme.cells.plan import bits_for, labels_help
+from fedkme.cells.plan import bits_for, labels_help, target_cells
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.exchange import Coalition, SummaryRequest
@@ -148,15 +148,16 @@ async def of_owners(
         shared = settings.coalition_noise(share)
         groups, of_counts = coalitions_of(sizes, coalition_rows(shared, parts)), shared.epsilon
         sizes = {group[0]: sum(sizes[name] for name in group) for group in groups}
+    of_target, most = validation_epsilon(settings, request.count_deviation), 1 << (bits or 0)
     if bits is None:
         held = list(sizes.values())
-        of_target = validation_epsilon(settings, request.count_deviation)
-        most = bits_for(request.validation_rows, held, of_target, of_counts, parts)
-        bits = min(most, spec.dimension)  # of few columns there are few directions
+        bits = bits_for(request.validation_rows, held, of_target, of_counts, parts)
+        bits = min(bits, spec.dimension)  # of few columns there are few directions
+        most = int(target_cells(request.validation_rows, of_target) / parts)
     own_class = labelled and request.labelled
     book = sketch_book(sketch, bits, spec, schema, own_class)
     picks, of_each = picking(settings, request, schema)
-    menu = make_menu(sketch, book, schema, picks, of_each) if picks and not coalitions else None
+    menu = make_menu(sketch, book, schema, picks, of_each, most) if picks and not coalitions else None
     return PublicCells(book, classes if labelled and not own_class else 0, share, groups, menu=menu)
 
 

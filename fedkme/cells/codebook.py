@@ -7,13 +7,14 @@ seed rows (k-means) at no cost, or from a noisy sketch (fedkme.cells.sketch) as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from fedkme.arrays import COORDINATES, FloatArray, IntArray, Rows, whole
+from fedkme.arrays import COORDINATES, FloatArray, IntArray, Rows
 from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch, checked_labels
 from fedkme.errors import ConfigError, DataError
@@ -24,7 +25,9 @@ Kind = Literal["kmeans", "sketch", "classes"]
 _LLOYD_STEPS = 50
 _BLOCK_ROWS = 4096
 MOST_CELLS = 4096
-_AXES = {"centres": 2, "origin": 1, "directions": 2, "weights": 2, "offsets": 1, "cuts": 1, "columns": 2}
+_AXES = {"centres": 2, "origin": 1, "directions": 2, "weights": 2, "offsets": 1, "along": 2, "edges": 2}
+BEYOND = COORDINATES.high
+"""Edge that no row exceeds."""
 LEADING = 48
 """Number of leading eigenvectors of a noisy covariance in whose span classes are separated. In the span of
 the others, noise hides the differences. Taking the leading ones is post-processing of the release."""
@@ -37,9 +40,10 @@ class CodeBook:
     Attributes:
         kind: rule that gives the cell of a row. `kmeans`: the nearest of `centres` in model space. `sketch`:
             the class with the largest score `weights` z + `offsets`, and within the class the signs of
-            `directions`' (z - `origin`) - `cuts`. `classes`: the row's own class, and within the class the
-            same signs. `columns`, (2, k), adds k signs of columns of the encoded row: their places and cuts
-            (fedkme.cells.directions).
+            `directions`' (z - `origin`). `classes`: the row's own class, and within the class the same signs.
+            With k picks of D_v (fedkme.cells.directions), a cell is also given by k bins. The bin of pick j
+            is the number of `edges`[j] below `along`[:, j]'(x, z - `origin`), for the encoded row x. `along`
+            is (n + d, k), `edges` (k, t); a pick with fewer than t edges has BEYOND in place of the others.
         spec: projection that gives z.
         arrays: the arrays above by name; `kind`, `spec` and `arrays` determine the code book.
         schema: schema of the rows.
@@ -58,22 +62,15 @@ class CodeBook:
         if self.kind == "kmeans":
             fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
         else:
-            across = shapes.get("directions", ())
-            cuts = shapes.pop("cuts", across[1:])
-            cut = self._fits_columns(shapes.pop("columns", (2, 0)))
-            signs = shapes.get("origin") == (d,) and across[:1] == (d,) and cuts == across[1:]
+            along, edges = shapes.pop("along", (n + d, 0)), shapes.pop("edges", (0, 0))
+            picked = along == (n + d, edges[0])
+            signs = shapes.get("origin") == (d,) and shapes.get("directions", ())[:1] == (d,)
             own = self.kind == "classes" and len(shapes) == 2 and bool(self.schema.classes)
-            fits = cut and signs and (own or (self.kind == "sketch" and self._fits_discriminants(shapes)))
+            fits = picked and signs and (own or (self.kind == "sketch" and self._fits_discriminants(shapes)))
         if not fits:
             raise ConfigError("a code book's arrays do not fit its kind", "Compare the parties' versions.")
         if not 1 <= self.cells <= MOST_CELLS:
             raise ConfigError(f"a code book of {self.cells} cells", f"Take 1 to {MOST_CELLS}.")
-
-    def _fits_columns(self, shape: tuple[int, ...]) -> bool:
-        if len(shape) != 2 or shape[0] != 2:
-            return False
-        which = self._columns[0]
-        return bool(((which == np.rint(which)) & (which >= 0) & (which < self.spec.width)).all())
 
     def _fits_discriminants(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         return (
@@ -88,11 +85,13 @@ class CodeBook:
         if self.kind == "kmeans":
             return len(self.arrays["centres"])
         classes = self.schema.classes if self.kind == "classes" else self.arrays["offsets"]
-        return len(classes) << int(self.arrays["directions"].shape[1] + self._columns.shape[1])
+        bins = math.prod(len(edges) + 1 for edges in self._edges)
+        return len(classes) * bins << int(self.arrays["directions"].shape[1])
 
     @property
-    def _columns(self) -> FloatArray:
-        return self.arrays.get("columns", np.zeros((2, 0)))
+    def _edges(self) -> list[FloatArray]:
+        """Edges of each pick."""
+        return [edges[edges < BEYOND] for edges in self.arrays.get("edges", np.zeros((0, 0)))]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, with arrays as nested lists; `code_book_from_json` reads them back."""
@@ -129,11 +128,13 @@ class CodeBook:
         z = Projection(self.spec, self.schema)(rows)
         if classes is None:
             classes = (z @ arrays["weights"].T + arrays["offsets"]).argmax(axis=1).astype(np.int64)
-        of_z = (z - arrays["origin"]) @ arrays["directions"] > arrays.get("cuts", 0.0)
-        which, where = self._columns
-        bits = np.concatenate([rows[:, whole(which)] > where, of_z], axis=1)
-        inside: IntArray = bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
-        cells: IntArray = (classes << bits.shape[1]) + inside
+        z = z - arrays["origin"]
+        bits = z @ arrays["directions"] > 0.0
+        cells: IntArray = (classes << bits.shape[1]) + bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
+        if "along" in arrays:
+            along = np.concatenate([np.asarray(rows, np.float64), z], axis=1) @ arrays["along"]
+            for values, edges in zip(along.T[::-1], self._edges[::-1], strict=True):
+                cells = cells * (len(edges) + 1) + (values[:, None] > edges).sum(axis=1)
         return cells
 
 

@@ -1,4 +1,4 @@
-"""Directions that D_v chooses for the first sign bits of a code book (docs/decisions/009).
+"""Directions that D_v chooses, whose columns give the first bins of a code book (docs/decisions/009).
 
 A plan has a public menu of directions. A direction u has a cut c, a width w > 0 and a level e. With the
 origin o of the code book,
@@ -11,6 +11,10 @@ sign bit less 1/2, too, and e follows from a law of the number (fedkme.cells.men
 0, the value at the pool's mean. Where z is a projection of the row, a column of the encoded row x can be a
 direction: x_i takes the place of u'(z - o).
 
+**Bins.** A pick cuts the whole column of its direction, in two bins or three: the picked name, the most
+frequent other name, and the rest; or below the picked cut of a number, and two bins beyond it. Sign bits take
+what the bins leave of the menu's `cells`.
+
 Relation: replace one row of D_v, m and the menu public. Unit: rows. Sensitivity: 1 for every direction at
 once. *Proof*: f is in [-1/2, 1/2] for any row and any menu, one term of the sum changes, and | | is
 1-Lipschitz. Terms are whole multiples of 2^-21 and are added as integers, so the proof holds for the computed
@@ -22,11 +26,11 @@ rows are.
 of length epsilon_s (`BoundedRange`), so it is (epsilon_s, 0)-DP for any menu, even that of a lying curator.
 D_v may also choose to end its picks; the score of that choice, FAR m + 2 ln M / epsilon_s, is public. So
 where D_v is far from the pool along none of the M directions, chance seldom picks one. A picked direction
-leaves the menu together with its `close` directions, which are correlated with it in the pool; given the
-earlier picks, the rest of the menu is public. So at most k picks and the histogram, whose cells follow from
-the picks, compose adaptively to k epsilon_s + (epsilon_v - k epsilon_s) = epsilon_v. The picks change nothing
-in the behaviour of any party but the cells of all owners, by the offer. An owner's histogram has the same
-sensitivity in any cells.
+leaves the menu together with its `close` directions, which are of its number or correlated with it in the
+pool; given the earlier picks, the rest of the menu is public. So at most k picks and the histogram, whose
+cells follow from the picks, compose adaptively to k epsilon_s + (epsilon_v - k epsilon_s) = epsilon_v. The
+picks change nothing in the behaviour of any party but the cells of all owners, by the offer. An owner's
+histogram has the same sensitivity in any cells.
 
 **The other sign bits, given the picks.** Rows on D_v's side of a cut have other means along the book's own
 directions, so that D_v would be on one side of these, too, and their cells empty. With the pool's covariance
@@ -49,7 +53,7 @@ from typing import Any
 import numpy as np
 
 from fedkme.arrays import COORDINATES, WIDTHS, FloatArray, Numbers, Rows, whole
-from fedkme.cells.codebook import CodeBook, principal
+from fedkme.cells.codebook import BEYOND, MOST_CELLS, CodeBook, principal
 from fedkme.cells.disclosures import PICK_SENSITIVITY
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.cells.projection import Projection
@@ -71,6 +75,12 @@ odds of e^18 over a direction along which no row is far. Menus have a hundred di
 far as the first one."""
 MOST_OFFERED = 1024
 """Most directions of a menu."""
+MOST_BINS = 3
+"""Most bins of a pick."""
+THIRD = 36
+"""Least cells of a menu at which picks have more than two bins: two picks of three leave four for signs."""
+PRESENT = math.sqrt(0.5)
+"""Value of a category's column of the encoded row in rows of the category."""
 LEVELS = Numbers(-0.5, 0.5)
 """Domain of levels, that of f."""
 _PLACES = Numbers(0, 2**31)
@@ -96,7 +106,7 @@ class Menu:
         cuts: c of the M = q + len(axes) + len(columns) directions, in that order, (M,).
         widths: w, (M,).
         levels: e, (M,), in [-1/2, 1/2].
-        close: for each direction, the directions that are highly correlated with it in the pool.
+        close: for each direction, those of its number, or highly correlated with it in the pool.
         picks: k, the number of directions that D_v may choose.
         share: share of D_v's epsilon for each pick.
     """
@@ -109,6 +119,9 @@ class Menu:
     close: tuple[tuple[int, ...], ...]
     picks: int
     share: float
+    cells: int
+    edges: tuple[tuple[float, ...], ...]
+    groups: tuple[tuple[int, ...], ...]
     columns: tuple[int, ...] = ()
     factor: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     rests: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -119,7 +132,8 @@ class Menu:
         size = leading.shape[1] + len(axes) + len(columns)
         factor = COORDINATES.array(self.factor, (None, None), "a menu's factor")
         fits = max(axes, default=0) < len(leading) and (not factor.size or len(factor) == len(leading))
-        if not 1 <= size <= MOST_OFFERED or len(self.close) != size or not fits:
+        lists = [len(self.close), len(self.edges), len(self.groups)]
+        if not 1 <= size <= MOST_OFFERED or lists != [size] * 3 or not fits:
             raise ConfigError("a menu's directions do not fit each other", "Compare the parties' versions.")
         near, rests = Numbers(0, size - 1), leading.shape[1] + len(axes) if factor.size else 0
         checked = {
@@ -132,11 +146,16 @@ class Menu:
             "widths": WIDTHS.array(self.widths, (size,), "a menu's widths"),
             "levels": LEVELS.array(self.levels, (size,), "a menu's levels"),
             "close": tuple(near.counts(each, "a menu's close directions") for each in self.close),
+            "edges": tuple(_edges(each) for each in self.edges),
+            "groups": tuple(_PLACES.counts(each, "a menu's groups") for each in self.groups),
+            "cells": Numbers(2, MOST_CELLS).count(self.cells, "the cells of a menu"),
             "picks": Numbers(1, min(MOST_PICKS, size)).count(self.picks, "the number of picks of a menu"),
             "share": _SHARES.real(self.share, "the share of a pick"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.cells < 2**self.picks:
+            raise ConfigError(f"{self.picks} picks for {self.cells} cells", "Compare the parties' versions.")
         if self.share * self.picks > MOST_OF_PICKS:
             raise ConfigError(
                 f"{self.picks} picks of {size} directions for {self.share} of epsilon each",
@@ -180,8 +199,13 @@ class Menu:
         arrays = {name: getattr(self, name).tolist() for name in ("leading", "cuts", "widths", "levels")}
         places = {"axes": [*self.axes], **({"columns": [*self.columns]} if self.columns else {})}
         pool = {name: getattr(self, name).tolist() for name in ("factor", "rests") if self.factor.size}
-        close = [list(each) for each in self.close]
-        return {**arrays, **pool, **places, "close": close, "picks": self.picks, "share": self.share}
+        lists = {name: list(map(list, getattr(self, name))) for name in ("close", "edges", "groups")}
+        numbers = {"picks": self.picks, "share": self.share, "cells": self.cells}
+        return {**arrays, **pool, **places, **lists, **numbers}
+
+
+def _edges(plain: Sequence[float]) -> tuple[float, ...]:
+    return tuple(COORDINATES.array(list(plain), (None,), "a menu's edges").tolist())
 
 
 def menu_from_json(plain: Mapping[str, Any]) -> Menu:
@@ -190,10 +214,10 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
     Raises:
         ConfigError: the values are not a menu.
     """
-    names = ("leading", "axes", "cuts", "widths", "levels", "close", "picks", "share")
+    lists = ("leading", "axes", "cuts", "widths", "levels", "close", "edges", "groups")
     try:
         added = {name: plain[name] for name in ("columns", "factor", "rests") if name in plain}
-        return Menu(**{name: plain[name] for name in names}, **added)
+        return Menu(**{name: plain[name] for name in (*lists, "picks", "share", "cells")}, **added)
     except (KeyError, TypeError, AttributeError):
         raise ConfigError("this is no menu of directions", "Compare the parties' versions.") from None
 
@@ -273,9 +297,9 @@ def _rate(event: BoundedRange) -> float:
 
 
 def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> CodeBook:
-    """Code book with the picked directions as its first sign bits; without picks, the plan's own code book.
+    """Code book with the bins of the picked directions first; without picks, the plan's own code book.
 
-    Every party gets the same code book: picks to the last bit, other directions to DIGITS decimals.
+    Every party gets the same code book: bins to the last bit, other directions to DIGITS decimals.
 
     Raises:
         ProtocolError: the picks are not on this menu.
@@ -287,19 +311,36 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
             "the peer picked directions that are not on the menu", "Check the peer's software."
         )
     _check_fit(menu, book)
-    directions = book.arrays["directions"]
-    places = [place for place in picks if place < menu.of_z]
-    columns = [place for place in picks if menu.of_z <= place < menu.none]
-    rest = _remaining(menu, directions, places, directions.shape[1] - len(places) - len(columns))
-    arrays = {
-        **book.arrays,
-        "directions": np.concatenate([menu.vectors[:, places], rest], axis=1),
-        "cuts": np.concatenate([menu.cuts[places], np.zeros(rest.shape[1])]),
-    }
-    if columns:
-        which = [menu.columns[place - menu.of_z] for place in columns]
-        arrays["columns"] = np.stack([np.array(which, np.float64), menu.cuts[columns]])
-    return replace(book, arrays=arrays)
+    places = [place for place in picks if place < menu.none]
+    if not places:
+        return book
+    directions, sizes = book.arrays["directions"], _sizes(menu, places)
+    bits = (menu.cells // math.prod(sizes)).bit_length() - 1
+    rest = _remaining(
+        menu, directions, [at for at in places if at < menu.of_z], min(bits, directions.shape[1])
+    )
+    along = np.zeros((book.spec.width + len(menu.leading), len(places)))
+    edges = np.full((len(places), max(sizes) - 1), BEYOND)
+    for pick_, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        group = list(menu.groups[place])
+        if group:
+            along[group, pick_] = np.arange(len(group))
+            edges[pick_, : size - 1] = PRESENT * (np.arange(size - 1) + 0.5)
+            continue
+        if place < menu.of_z:
+            along[book.spec.width :, pick_] = menu.vectors[:, place]
+        else:
+            along[menu.columns[place - menu.of_z], pick_] = 1.0
+        edges[pick_, : size - 1] = [menu.cuts[place], *menu.edges[place]][: size - 1]
+    return replace(book, arrays={**book.arrays, "directions": rest, "along": along, "edges": edges})
+
+
+def _sizes(menu: Menu, places: Sequence[int]) -> list[int]:
+    """Bins of each pick: two, or as many as its column has, where the menu has cells for them."""
+    most = [min(MOST_BINS, len(menu.groups[place]) or 2 + len(menu.edges[place])) for place in places]
+    if menu.cells < max(THIRD, MOST_BINS ** len(places)):
+        return [2] * len(places)
+    return [max(2, each) for each in most]
 
 
 def _remaining(menu: Menu, directions: FloatArray, places: Sequence[int], count: int) -> FloatArray:
@@ -333,7 +374,9 @@ def _check_fit(menu: Menu, book: CodeBook) -> None:
 
     So no pick is refused once D_v has made it: such a refusal would disclose the pick without a cost.
     """
-    fits = max(menu.columns, default=0) < book.spec.width and len(menu.leading) == book.spec.dimension
+    furthest = max((*menu.columns, *(at for group in menu.groups for at in group)), default=0)
+    fits = furthest < book.spec.width and len(menu.leading) == book.spec.dimension
     bits = book.arrays["directions"].shape[1] if "directions" in book.arrays else 0
-    if "columns" in book.arrays or not fits or menu.picks > bits:
+    most = menu.cells * (book.cells >> bits)
+    if "along" in book.arrays or not fits or menu.picks > bits or most > MOST_CELLS:
         raise ConfigError("a menu's directions do not fit its code book", "Compare the parties' versions.")

@@ -19,9 +19,11 @@ Its level is the share beyond the cut of the beta law on the number's domain wit
 (docs/decisions/009). Where the noisy deviation is larger than the mean allows, as for a number that is mostly
 0, that share is the mean. Without categories h is not known, and the law is normal. By Cantelli's inequality
 the pool's own share is at most 1 / (1 + t^2) for any law, which bounds the score of a D_v like the pool. Cuts
-beyond the largest possible value (1/2 over the least length of a centred row) are not offered. Two cuts on
-one side of one number are different directions: D_v may pick both, and its part of the axis then has cells of
-its own.
+beyond the largest possible value (1/2 over the least length of a centred row) are not offered.
+
+**The third bin of a number** (fedkme.cells.directions) begins where the same law has half of the share beyond
+the picked cut: D_v is mostly beyond the cut, and rows like it are told apart there. So D_v picks a number
+once; where it has few rows, it may pick two cuts in one tail of a number instead.
 
 **Projected rows** have columns of the encoded row on their menu (docs/decisions/009), whose possible values
 are known: 0 and sqrt 1/2 for a category, 0 to 1 for a number, which is cut at PARTS. The means of the n
@@ -36,14 +38,14 @@ means are near 0, d numbers are enough: on 500 columns of a census, the error of
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedkme.arrays import FloatArray, IntArray
+from fedkme.arrays import FloatArray
 from fedkme.cells.codebook import CodeBook, covariance_within, principal
-from fedkme.cells.directions import MOST_OFFERED, Menu
+from fedkme.cells.directions import MOST_OFFERED, PRESENT, Menu
 from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch
 from fedkme.features.domain import Domain
@@ -64,15 +66,17 @@ UNSURE = 1.0
 of that of a number that is 0 or 1."""
 STEEP = 0.1
 """Width of a cut in a tail, in deviations: nearly a sign bit."""
+ONCE = 72
+"""Cells that D_v's counts carry, over all classes, from which on a number is picked once."""
 SAME = 0.9
 """Correlation above which a direction is not offered, as the code book keeps one that is nearly the same."""
 _EDGE = 1e-3
-"""Least mean of a number in its domain, and least k."""
-_PRESENT = math.sqrt(0.5)
-"""Value of a category's column of the encoded row in rows of the category."""
+"""Least mean of a number in its domain, least share beyond its third bin's cut, and least k."""
 
 
-def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share: float) -> Menu | None:
+def make_menu(
+    sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share: float, cells: int
+) -> Menu | None:
     """Make the menu for a code book; None where the book has no sign bit, or no direction can be offered.
 
     Directions that are nearly the same as one that stays in the book are not offered.
@@ -83,6 +87,7 @@ def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share:
         schema: schema of the rows.
         picks: most picks; the menu has fewer where the book has fewer bits.
         share: share of D_v's epsilon for each pick.
+        cells: most cells of bins and sign bits in each class; at least those that the book has.
     """
     origin, rows = book.arrays["origin"], float(sketch.rows)
     bits = book.arrays["directions"].shape[1]
@@ -107,9 +112,15 @@ def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share:
     picks = min(picks, bits, len(offered))
     if not picks:
         return None
-    near = (correlation[:size, :size] > CLOSE) & ~_apart(np.array([cut.axis for cut in candidates]), tails)
+    starts, names = _starts(schema), _category_counts(schema)
+    numbers = np.array([cut.axis if cut.axis >= 0 and names[cut.axis] == 1 else -1 for cut in candidates])
+    of_number = (numbers[:, None] == numbers) & (numbers >= 0)
+    one_tail = of_number & (np.sign(tails)[:, None] * np.sign(tails) > 0) & (tails[:, None] != tails)
+    once = cells * (book.cells >> bits) >= ONCE
+    near = ((correlation[:size, :size] > CLOSE) & ~one_tail) | (of_number & once)
     chosen = [candidates[place] for place in offered]
     axes = tuple(cut.axis for cut in chosen if cut.axis >= 0)
+    often = {cut.axis: cut.level for cut in cuts if names[cut.axis] > 1}
     of_z = [place for place in offered.tolist() if place < len(whole) or not projected]
     factor, rests = _factors(covariance_within(sketch), vectors[:, of_z], least)
     return Menu(
@@ -121,6 +132,9 @@ def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share:
         tuple(tuple(np.flatnonzero(each).tolist()) for each in near[np.ix_(offered, offered)]),
         picks,
         share,
+        max(cells, 2**bits),
+        tuple(cut.further for cut in chosen),
+        tuple(_names_of(cut.axis, starts, often) if cut.axis in often else () for cut in chosen),
         axes if projected else (),
         factor,
         rests,
@@ -146,6 +160,7 @@ class _AxisCut:
         cut: c, see fedkme.cells.directions.
         width: w.
         level: e.
+        further: further cuts of a number, at most one.
     """
 
     axis: int
@@ -153,13 +168,13 @@ class _AxisCut:
     cut: float
     width: float
     level: float
+    further: tuple[float, ...] = ()
 
 
-def _apart(axes: IntArray, tails: FloatArray) -> NDArray[np.bool_]:
-    """Pairs of different cuts in one tail of one number, (M, M)."""
-    one_side = np.sign(tails)[:, None] * np.sign(tails) > 0
-    apart: NDArray[np.bool_] = (axes[:, None] == axes) & one_side & (tails[:, None] != tails)
-    return apart
+def _names_of(axis: int, starts: Sequence[int], often: Mapping[int, float]) -> tuple[int, ...]:
+    """Columns of the names of one category: that of the axis first, then by their shares in the pool."""
+    others = [other for other in often if starts[other] == starts[axis] and other != axis]
+    return (axis, *sorted(others, key=lambda other: (-often[other], other)))
 
 
 def offers_columns(spec: ProjectionSpec, schema: Schema) -> bool:
@@ -181,6 +196,15 @@ def _category_counts(schema: Schema) -> tuple[int, ...]:
     return tuple(name for levels, width in parts for name in [max(1, levels)] * width)
 
 
+def _starts(schema: Schema) -> tuple[int, ...]:
+    """First column of the encoded row of the category, or number, behind each column, (n,)."""
+    starts = list[int]()
+    for levels, width in (part for column in schema.columns for part in column.parts):
+        at = len(starts)
+        starts += [at] * width if levels else range(at, at + width)
+    return tuple(starts)
+
+
 def _column_cuts(sketch: Sketch, spec: ProjectionSpec, schema: Schema) -> list[_AxisCut]:
     """Cuts of the columns of projected rows."""
     if not offers_columns(spec, schema):
@@ -189,12 +213,12 @@ def _column_cuts(sketch: Sketch, spec: ProjectionSpec, schema: Schema) -> list[_
     means = decoded_means(sketch, Projection(spec, schema), schema)
     for at, (names, mean) in enumerate(zip(_category_counts(schema), means.tolist(), strict=True)):
         if names > 1:
-            cuts.append(_AxisCut(at, 0.0, _PRESENT / 2.0, _PRESENT / 4.0, mean / _PRESENT - 0.5))
+            cuts.append(_AxisCut(at, 0.0, PRESENT / 2.0, PRESENT / 4.0, mean / PRESENT - 0.5))
         else:
-            levels = [_beyond(mean, UNSURE, part) - 0.5 for part in PARTS]
+            law = _Law.beta(mean, UNSURE)
             cuts += [
-                _AxisCut(at, part, part, STEEP * part, level)
-                for part, level in zip(PARTS, levels, strict=True)
+                _AxisCut(at, part, part, STEEP * part, law.beyond(part) - 0.5, law.further(part, 1.0))
+                for part in PARTS
             ]
     return cuts
 
@@ -210,24 +234,56 @@ def decoded_means(sketch: Sketch, projection: Projection, schema: Schema) -> Flo
     blocks = [(d.start, d.start + d.levels) for d in Domain(schema).dimensions if d.levels]
     sums = np.zeros((len(blocks) + 1, width + 1))
     for row, (start, end) in zip(sums, blocks, strict=False):
-        row[start:end], row[-1] = 1.0, -_PRESENT
+        row[start:end], row[-1] = 1.0, -PRESENT
     sums[-1, -1] = 1.0
     length = sum(0.5 - 0.5 / (end - start) for start, end in blocks) + _category_counts(schema).count(1) / 8.0
     centre = projection.axes @ projection.middle
     design = np.concatenate([np.concatenate([projection.axes, -centre[:, None]], axis=1), sums])
     goal = np.concatenate([sketch.sums.sum(axis=0) / sketch.rows, np.zeros(len(blocks)), [length**-0.5]])
     solution, _ = nnls(design, goal, maxiter=20 * width)
-    most = np.where(np.array(_category_counts(schema)) > 1, _PRESENT, 1.0)
+    most = np.where(np.array(_category_counts(schema)) > 1, PRESENT, 1.0)
     means: FloatArray = np.minimum(solution[:-1] / max(float(solution[-1]), _EDGE), most)
     return means
 
 
-def _beyond(mean: float, sharpness: float, cut: float) -> float:
-    """Share above a cut of the beta law on [0, 1] whose variance is mean (1 - mean) / (1 + sharpness)."""
-    from scipy.special import betaincc
+@dataclass(frozen=True, slots=True)
+class _Law:
+    """Law of a number in the pool: shift + scale u, where u has a beta law on [0, 1] or a normal one.
 
-    middle = min(max(mean, _EDGE), 1.0 - _EDGE)
-    return float(betaincc(middle * sharpness, (1.0 - middle) * sharpness, min(max(cut, 0.0), 1.0)))
+    Attributes:
+        a, b: parameters of the beta law; None: u is normal.
+        shift, scale: of the number.
+    """
+
+    a: float | None
+    b: float
+    shift: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def beta(cls, mean: float, sharpness: float, shift: float = 0.0, scale: float = 1.0) -> _Law:
+        """Law whose u has this mean and the variance mean (1 - mean) / (1 + sharpness)."""
+        middle = min(max(mean, _EDGE), 1.0 - _EDGE)
+        return cls(middle * sharpness, (1.0 - middle) * sharpness, shift, scale)
+
+    def beyond(self, value: float) -> float:
+        """Share above a value."""
+        from scipy.special import betaincc
+
+        at = (value - self.shift) / self.scale
+        if self.a is None:
+            return 0.5 * math.erfc(at / math.sqrt(2.0))
+        return float(betaincc(self.a, self.b, min(max(at, 0.0), 1.0)))
+
+    def further(self, cut: float, side: float) -> tuple[float]:
+        """Value that halves the share beyond a cut, on the upper side (1.0) or the lower side (-1.0)."""
+        from scipy.special import betaincinv, ndtri
+
+        above = self.beyond(cut)
+        below = 1.0 - above / 2.0 if side > 0 else (1.0 - above) / 2.0
+        below = min(max(below, _EDGE), 1.0 - _EDGE)
+        at = ndtri(below) if self.a is None else np.nan_to_num(betaincinv(self.a, self.b, below))
+        return (float(self.shift + self.scale * at),)
 
 
 def _axis_cuts(sketch: Sketch, schema: Schema, deviation: FloatArray, room: int) -> list[_AxisCut]:
@@ -240,11 +296,13 @@ def _axis_cuts(sketch: Sketch, schema: Schema, deviation: FloatArray, room: int)
         if names > 1:
             cuts.append(_AxisCut(axis, 0.0, *domain.of_category(names, mean)))
             continue
-        cuts.append(_AxisCut(axis, 0.0, 0.0, WIDTH * spread, 0.0))
+        law = domain.law(mean, spread)
+        cuts.append(_AxisCut(axis, 0.0, 0.0, WIDTH * spread, 0.0, law.further(0.0, 1.0)))
         for tail in tails:
             if abs(mean + tail * spread) < domain.reach:
-                level = domain.beyond(mean, spread, tail) - 0.5
-                cuts.append(_AxisCut(axis, tail, tail * spread, STEEP * spread, level))
+                cut, side = tail * spread, math.copysign(1.0, tail)
+                level, further = law.beyond(cut) - 0.5, law.further(cut, side)
+                cuts.append(_AxisCut(axis, tail, cut, STEEP * spread, level, further))
     return cuts
 
 
@@ -274,15 +332,15 @@ class _Domain:
         inverse = min(max(trace / length, 1.0 / (length + 0.25 * names.count(1))), 1.0 / length)
         return cls(names, inverse, min(1.0, 0.5 / math.sqrt(length)))
 
-    def beyond(self, mean: float, spread: float, tail: float) -> float:
-        """Share of rows above mean + tail * spread on the axis of a number with that mean and deviation."""
+    def law(self, mean: float, spread: float) -> _Law:
+        """Law of a number less its mean, on the axis of a number with that mean and deviation."""
         if not self.inverse:
-            return 0.5 * math.erfc(tail / math.sqrt(2.0))
+            return _Law(None, 0.0, 0.0, spread)
         scale = math.sqrt(self.inverse)
         middle = min(max(0.5 + mean / scale, _EDGE), 1.0 - _EDGE)
         most = middle * (1.0 - middle)  # variance of a number that is 0 or 1
         sharpness = most / min(spread**2 / self.inverse, (1.0 - _EDGE) * most) - 1.0
-        return _beyond(middle, sharpness, 0.5 + (mean + tail * spread) / scale)
+        return _Law.beta(middle, sharpness, -0.5 * scale - mean, scale)
 
     def of_category(self, names: int, mean: float) -> tuple[float, float, float]:
         """Cut, width and level of the axis of a category whose column has `names` categories."""

@@ -37,6 +37,8 @@ CLASS_NOISE = 0.15
 """Length of the noise on a class mean of z, where z has length 1, beyond which a sketch gets LARGE_SHARE."""
 MOST_CELLS_THAT_HELP = 104.0
 """A larger book is no better (lab/results/summaries.md, "Larger code books")."""
+ROWS_OF_TARGET = 2.4
+"""Rows of a cell of D_v at epsilon 1."""
 LABELLED_ROWS = 84.0
 """Rows for each unit of the sketch's deviation from which on classes are used: 2,000 rows at epsilon 1."""
 
@@ -133,12 +135,17 @@ def rows_a_cell(classes: int) -> float:
     return 5.0 if classes == 1 else 8.0
 
 
+def target_cells(validation_rows: int, epsilon_v: float) -> float:
+    """Cells that D_v's counts carry, from public numbers: m rows, counted at epsilon_v in all."""
+    return min(validation_rows * epsilon_v / ROWS_OF_TARGET, MOST_CELLS_THAT_HELP)
+
+
 def bits_for(
     validation_rows: int, owner_rows: Sequence[int], epsilon_v: float, epsilon_owner: float, classes: int = 1
 ) -> int:
     """Sign bits of a code book, from public numbers: so many that noise stays below counts.
 
-    A cell of D_v has 2.4 rows at epsilon 1, one of an owner of middle size `rows_a_cell`.
+    A cell of D_v has ROWS_OF_TARGET rows at epsilon 1, one of an owner of middle size `rows_a_cell`.
 
     Args:
         validation_rows: m.
@@ -149,7 +156,7 @@ def bits_for(
     """
     middle = sorted(owner_rows)[len(owner_rows) // 2]
     held = middle * epsilon_owner / rows_a_cell(classes)
-    most = min(validation_rows * epsilon_v / 2.4, MOST_CELLS_THAT_HELP, held)
+    most = min(target_cells(validation_rows, epsilon_v), held)
     least = 3 - math.ceil(math.log2(classes))
     return max(0, least, math.floor(math.log2(max(most, 1.0) / classes)))
 

@@ -51,7 +51,9 @@ BOOK = CodeBook(
     },
     SCHEMA,
 )
-MENU = Menu(np.eye(3)[:, :1], (), np.zeros(1), np.full(1, 1e-3), np.zeros(1), ((0,),), 1, 0.1)
+MENU = Menu(
+    np.eye(3)[:, :1], (), np.zeros(1), np.full(1, 1e-3), np.zeros(1), ((0,),), 1, 0.1, 4, ((0.5,),), ((0, 1),)
+)
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
@@ -137,6 +139,8 @@ def test_the_refusal_of_a_plan_does_not_depend_on_d_v() -> None:
         MENU,
         leading=np.eye(3)[:, :2],
         cuts=np.zeros(2),
+        edges=((), ()),
+        groups=((), ()),
         widths=np.ones(2),
         levels=np.zeros(2),
         close=((0,), (1,)),
@@ -153,7 +157,8 @@ def test_the_refusal_of_a_plan_does_not_depend_on_d_v() -> None:
 
 
 def test_a_consumer_says_how_often_d_v_may_pick() -> None:
-    three = {"leading": np.eye(3).tolist(), "close": [[0], [1], [2]], "picks": 3}
+    three = {"leading": np.eye(3).tolist(), "close": [[0], [1], [2]], "picks": 3, "cells": 8}
+    three |= {"edges": [[]] * 3, "groups": [[]] * 3}
     sizes = {name: [value] * 3 for name, value in (("cuts", 0.0), ("widths", 1.0), ("levels", 0.0))}
 
     def change(book: dict[str, Any], menu: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedkme.cells.codebook import BEYOND
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
 from fedkme.directives import Proposal
@@ -51,8 +52,8 @@ SKETCHED = replace(
         "directions": np.eye(4)[:, :1],
         "weights": np.ones((2, 4)),
         "offsets": np.array([0.0, 0.1]),
-        "cuts": np.zeros(1),
-        "columns": np.array([[2.0], [0.5]]),
+        "along": np.eye(SCHEMA.encoded_width + 4)[:, :1],
+        "edges": np.array([[0.5, BEYOND]]),
     },
     schema=SCHEMA,
 )

@@ -46,8 +46,8 @@ def menu() -> Menu:
     """Menu of opposite directions and one other: a reflected row moves all scores at once."""
     turned = np.tile([[-1.0], [0.0]], (1, _OPPOSED))
     size = _OPPOSED + 1
-    levels, close = np.full(size, -0.5), tuple((i,) for i in range(size))
-    return Menu(turned, (0,), np.zeros(size), np.full(size, 0.25), levels, close, 1, 0.5)
+    levels, close, none = np.full(size, -0.5), tuple((i,) for i in range(size)), ((),) * size
+    return Menu(turned, (0,), np.zeros(size), np.full(size, 0.25), levels, close, 1, 0.5, 4, none, none)
 
 
 def picked() -> Subject:

@@ -1,4 +1,4 @@
-"""Directions that D_v picks (docs/decisions/009): a row moves each score by one at most."""
+"""Directions that D_v picks, and their bins (docs/decisions/009): a row moves each score by one at most."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.cells import sketch
-from fedkme.cells.codebook import CodeBook, code_book_from_json, sketch_book
+from fedkme.cells.codebook import MOST_CELLS, CodeBook, code_book_from_json, sketch_book
 from fedkme.cells.directions import (
     MOST_OFFERED,
     Menu,
@@ -86,7 +86,7 @@ def projected() -> tuple[Menu, CodeBook, sketch.Sketch]:
     total = sketch.coordinates(rows, None, Projection(spec, WIDE), None)
     noisy = sketch.release(total, len(rows), 64, None, 4.0, simulated(1, "curator", "sketch"))
     book = sketch_book(noisy, 3, spec, WIDE)
-    menu = make_menu(noisy, book, WIDE, 2, 0.15)
+    menu = make_menu(noisy, book, WIDE, 2, 0.15, 8)
     assert menu is not None
     return menu, book, noisy
 
@@ -94,7 +94,7 @@ def projected() -> tuple[Menu, CodeBook, sketch.Sketch]:
 @functools.cache
 def offered(picks: int = 2, share: float = 0.1, own: bool = False) -> tuple[Menu, CodeBook]:
     noisy, book = sketched(POOL, own=own)
-    menu = make_menu(noisy, book, SCHEMA, picks, share)
+    menu = make_menu(noisy, book, SCHEMA, picks, share, max(8, 2**picks))
     assert menu is not None
     return menu, book
 
@@ -135,28 +135,51 @@ def test_the_score_of_a_rare_category_is_its_distance_from_the_pool() -> None:
     assert np.array_equal(bits, POOL[:, 4] > 0)
 
 
-def test_a_d_v_beyond_a_threshold_picks_cuts_of_that_number() -> None:
+def test_a_d_v_beyond_a_threshold_picks_a_cut_of_that_number_once() -> None:
     # Decision 009: with a pool of 0 to 100, all rows of a D_v above 95 are beyond one deviation, but 16 % of
     # a normal law.
-    menu, book = offered(share=0.25)
+    noisy, book = sketched(POOL)
+    menu, few = (make_menu(noisy, book, SCHEMA, 2, 0.25, cells) for cells in (72, 8))
+    assert menu is not None
+    assert few is not None
+    assert any(set(few.close[at]) < set(menu.close[at]) for at in range(len(menu)))
     rows = people(4_000, 3)
     elders = rows[rows[:, 0] > 0.95]
     noise, event = simulated(5, "consumer", "picks"), menu.event(2.0)
     score = scores(menu, book, elders)
     first, second = pick(menu, score, len(elders), event, noise)
     q = menu.leading.shape[1]
-    assert [menu.axes[place - q] for place in (first, second)] == [0, 0]
-    assert menu.cuts[first] != menu.cuts[second]
+    assert menu.axes[first - q] == 0
+    assert second not in range(q, q + menu.axes.count(0))
     assert score[first] > 0.75 * len(elders)
-    chosen = chosen_book(book, menu, (first, second))
-    beyond = chosen.cells_of(POOL) & 3 == 3
-    assert 0.02 < beyond.mean() < 0.3
-    assert (chosen.cells_of(elders) & 3 == 3).mean() > 0.9
+    # The number is cut at the pick and once more beyond it, so that D_v fills two bins of three.
+    chosen = chosen_book(book, menu, (first,))
+    bins = [np.bincount(chosen.cells_of(each) % 3, minlength=3) / len(each) for each in (POOL, elders)]
+    assert bins[0].min() > 0.01
+    assert bins[0][1:].sum() < 0.3
+    assert bins[1][1:].sum() > 0.9
     # No cut is offered beyond the domain, and a D_v like the pool has low scores in all directions.
     z = Projection(book.spec, SCHEMA)(people(20_000, 4))[:, 0] - book.arrays["origin"][0]
     places = [q + i for i, axis in enumerate(menu.axes) if axis == 0]
     assert all(z.min() < menu.cuts[place] < z.max() for place in places)
     assert scores(menu, book, rows).max() < 0.2 * len(rows)
+
+
+def test_the_most_frequent_other_name_has_a_bin_beside_the_picked_one() -> None:
+    menu, book = offered()
+    place = axis_of(menu, 4)
+    assert menu.groups[place] == (4, 1, 2, 3)
+    for cells, names in ((4, [[4], [1, 2, 3]]), (36, [[4], [1], [2, 3]])):
+        chosen = chosen_book(book, replace(menu, cells=cells), (place, axis_of(menu, 0)))
+        own = chosen.cells_of(POOL) % len(names)
+        for number, of_bin in enumerate(names):
+            assert np.array_equal(own == number, (POOL[:, of_bin] > 0).any(axis=1))
+        assert chosen.cells <= cells
+    # Bins of numbers and names that a lying curator lists are refused before D_v picks, whatever D_v is.
+    for wrong in ({"groups": ((SCHEMA.encoded_width,),) * len(menu)}, {"cells": MOST_CELLS}):
+        lies = replace(offered(own=True)[0], **wrong)
+        with pytest.raises(ConfigError, match="do not fit"):
+            scores(lies, offered(own=True)[1], POOL)
 
 
 def test_levels_of_a_number_that_is_mostly_0_are_small() -> None:
@@ -174,7 +197,7 @@ def test_levels_of_a_number_that_is_mostly_0_are_small() -> None:
     spec = spec_for(gains, 3)
     total = sketch.coordinates(rows, None, Projection(spec, gains), None)
     noisy = sketch.release(total, len(rows), spec.width, None, 12.0, simulated(1, "curator", "sketch"))
-    menu = make_menu(noisy, sketch_book(noisy, 3, spec, gains), gains, 2, 0.1)
+    menu = make_menu(noisy, sketch_book(noisy, 3, spec, gains), gains, 2, 0.1, 8)
     assert menu is not None
     q = menu.leading.shape[1]
     above = [q + i for i, axis in enumerate(menu.axes) if axis == 0 and menu.cuts[q + i] > 0]
@@ -204,18 +227,19 @@ def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
     assert not menu.axes
     plain = menu_from_json(json.loads(json.dumps(menu.to_json())))
     leading = 0  # a direction of z beside the column
+    plain = replace(plain, cells=36)  # 2 bins, 3, and two signs
     chosen = chosen_book(book, plain, (place, leading))
     received = code_book_from_json(json.loads(json.dumps(chosen.to_json())), WIDE)
-    assert received.cells == book.cells
+    assert received.cells == 24
     cells = received.cells_of(pool)
-    assert np.array_equal(cells & 1, pool[:, LATE] > 0)
+    assert np.array_equal(cells % 3 == 0, pool[:, LATE] > 0)
     z = Projection(book.spec, WIDE)(pool) - book.arrays["origin"]
-    assert np.array_equal((cells >> 1) & 1, z @ menu.leading[:, 0] > menu.cuts[0])
+    assert np.array_equal(cells // 3 % 2, z @ menu.leading[:, 0] > menu.cuts[0])
     own = chosen_book(book, replace(plain, factor=np.zeros((0, 0)), rests=np.zeros(0)), (place, leading))
-    assert np.array_equal((own.cells_of(pool) >> 2) & 1, book.cells_of(pool) & 1)
-    for wrong in ([-1], [WIDE.encoded_width], [0.5]):
+    assert np.array_equal(own.cells_of(pool) // 6 % 2, book.cells_of(pool) & 1)
+    for wrong in ({"edges": [[0.5]]}, {"along": chosen.arrays["along"][1:].tolist()}):
         plain_book = chosen.to_json()
-        plain_book["arrays"]["columns"] = [wrong, [0.0]]
+        plain_book["arrays"].update(wrong)
         with pytest.raises(ConfigError, match="do not fit"):
             code_book_from_json(plain_book, WIDE)
     with pytest.raises(ConfigError, match="places"):
@@ -230,7 +254,7 @@ def test_a_menu_has_every_one_of_many_numbers() -> None:
     spec = spec_for(wide, 3)
     total = sketch.coordinates(rows, None, Projection(spec, wide), None)
     noisy = sketch.release(total, 500, 120, None, 4.0, simulated(1, "curator", "sketch"))
-    menu = make_menu(noisy, sketch_book(noisy, 3, spec, wide), wide, 2, 0.1)
+    menu = make_menu(noisy, sketch_book(noisy, 3, spec, wide), wide, 2, 0.1, 8)
     assert menu is not None
     assert set(menu.axes) == set(range(120))
     assert 500 < len(menu) <= MOST_OFFERED
@@ -238,19 +262,20 @@ def test_a_menu_has_every_one_of_many_numbers() -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_picks_are_the_first_sign_bits_and_the_book_survives_the_wire(own: bool) -> None:
+def test_picks_are_the_first_bins_and_the_book_survives_the_wire(own: bool) -> None:
     menu, book = offered(own=own)
     plain = menu_from_json(json.loads(json.dumps(menu.to_json())))
-    picks = (axis_of(menu, 4), axis_of(menu, 3))
+    picks, plain = (axis_of(menu, 4), axis_of(menu, 0)), replace(plain, cells=36)
     chosen = chosen_book(book, plain, picks)
-    assert chosen.cells == book.cells
+    assert chosen.cells == (72 if own else 36)
     received = code_book_from_json(json.loads(json.dumps(chosen.to_json())), SCHEMA)
     labels = np.arange(len(POOL)) % 2
     cells = received.cells_of(POOL, labels)
-    assert np.array_equal(cells & 1, POOL[:, 4] > 0)
-    assert np.array_equal((cells >> 1) & 1, POOL[:, 3] > 0)
+    assert np.array_equal(cells % 3 == 0, POOL[:, 4] > 0)
+    middle = Projection(book.spec, SCHEMA)(POOL)[:, 0] > book.arrays["origin"][0]
+    assert np.array_equal(cells // 3 % 3 > 0, middle)
     kept = chosen_book(book, replace(plain, factor=np.zeros((0, 0)), rests=np.zeros(0)), picks)
-    assert np.array_equal((kept.cells_of(POOL, labels) >> 2) & 1, book.cells_of(POOL, labels) & 1)
+    assert np.array_equal(kept.cells_of(POOL, labels) // 9 % 2, book.cells_of(POOL, labels) & 1)
     one, other = POOL[:50], np.concatenate([OTHERS[:1], POOL[1:50]])
     moved = (counts(chosen.cells_of(rows, labels[:50]), chosen.cells) for rows in (one, other))
     assert np.abs(next(moved) - next(moved)).sum() in (0, SENSITIVITY)
@@ -273,17 +298,18 @@ def test_the_other_sign_bits_are_not_correlated_with_the_picks_in_the_pool() -> 
     total = sketch.coordinates(rows, None, Projection(spec, schema), None)
     noisy = sketch.release(total, len(rows), 6, None, 12.0, simulated(1, "curator", "sketch"))
     book = sketch_book(noisy, 3, spec, schema)
-    menu = make_menu(noisy, book, schema, 1, 0.1)
+    menu = make_menu(noisy, book, schema, 1, 0.1, 36)
     assert menu is not None
     plain = menu_from_json(json.loads(json.dumps(menu.to_json())))
     place = next(i for i in range(len(menu)) if i >= menu.leading.shape[1] and menu.cuts[i] > 0.1)
     chosen = chosen_book(book, plain, (place,))
     z = Projection(spec, schema)(rows) - book.arrays["origin"]
-    first, *others = (z @ chosen.arrays["directions"]).T
+    first, others = z @ menu.vectors[:, place], (z @ chosen.arrays["directions"]).T
+    assert len(others) == 3
     assert all(abs(np.corrcoef(first, other)[0, 1]) < 0.1 for other in others)
     own = chosen_book(book, replace(plain, factor=np.zeros((0, 0)), rests=np.zeros(0)), (place,))
     beyond = rows[level > 0.8]
-    used = [np.bincount(each.cells_of(beyond) >> 1, minlength=4) / len(beyond) for each in (chosen, own)]
+    used = [np.bincount(each.cells_of(beyond) // 3 % 4, minlength=4) / len(beyond) for each in (chosen, own)]
     assert [np.count_nonzero(shares > 0.1) for shares in used] == [4, 2]
 
 
@@ -292,11 +318,11 @@ def test_no_factor_of_a_lying_curator_makes_a_pick_fail(seed: int) -> None:
     # A failure that depends on the pick would disclose it before the ledger has a line of it.
     menu, book = offered()
     rng = np.random.default_rng(seed)
-    scale = 10.0 ** rng.uniform(-12, 12)
+    scale = 10.0 ** rng.uniform(-12, 11)
     factor = scale * rng.normal(size=(menu.factor.shape[0], 3)) * (rng.random(3) < 0.7)
     lies = replace(menu, factor=factor, rests=10.0 ** rng.uniform(-12, 12, menu.of_z))
     picks = tuple(rng.choice(len(menu), 2, replace=False).tolist())
-    assert chosen_book(book, lies, picks).cells == book.cells
+    assert chosen_book(book, lies, picks).cells <= book.cells
 
 
 def test_picks_and_menus_that_do_not_fit_are_refused() -> None:
@@ -318,6 +344,9 @@ def test_picks_and_menus_that_do_not_fit_are_refused() -> None:
         {"rests": [1.0]},
         {"rests": [0.0] * menu.of_z},
         {"share": 0.3},
+        {"cells": 3},
+        {"edges": [["1"]] * len(menu)},
+        {"groups": plain["groups"][1:]},
         {"share": None},
     ):
         with pytest.raises(ConfigError):
@@ -368,8 +397,8 @@ def test_picks_and_histogram_together_cost_epsilon(picks: int, share: float) -> 
 def test_images_have_no_axes_on_the_menu_and_a_book_without_bits_has_no_menu() -> None:
     rows = np.random.default_rng(0).random((400, 20))
     noisy, book = sketched(rows, IMAGES)
-    menu = make_menu(noisy, book, IMAGES, 2, 0.1)
+    menu = make_menu(noisy, book, IMAGES, 2, 0.1, 8)
     assert menu is not None
     assert not menu.axes
     empty = sketch_book(noisy, 0, book.spec, IMAGES)
-    assert make_menu(noisy, empty, IMAGES, 2, 0.1) is None
+    assert make_menu(noisy, empty, IMAGES, 2, 0.1, 8) is None
