@@ -196,8 +196,8 @@ def print_release(
     reading = metrics.get("reading", {})
     lines = [
         *filter(None, [metrics.get("stand_in")]),
-        f"{metrics['method']} {metrics['status']}: {made}, of {metrics['N']} rows of {metrics['K']} owners, "
-        f"{trust}",
+        f"{metrics['method']} {metrics['status']}: {made}, of {metrics['N']} rows of {metrics['K']} "
+        f"owner{'s' if metrics['K'] > 1 else ''}, {trust}",
         *lines_of(metrics.get("verdict")),
         *privacy.outcome(metrics["privacy"]),
         *(() if details else reading_totals(reading)),
