@@ -31,7 +31,7 @@ from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
 from fedkme.wire.fields import Field, FieldCodec, ValueT, json_of, number
 from fedkme.wire.v1 import types_pb2
 
-VERSIONS = types_pb2.VersionRange(oldest=3, newest=3)
+VERSIONS = types_pb2.VersionRange(oldest=4, newest=4)
 """Versions of the wire contract that this package implements."""
 
 _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
