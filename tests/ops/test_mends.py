@@ -129,7 +129,7 @@ def test_an_adaptive_release_whose_curator_is_killed_draws_each_answer_once(site
     curator.until("ended")
     first, *later = noted.read_text().split()
     assert later[0] == first
-    assert len(set(later)) == len(later) == 6
+    assert len(set(later)) == len(later) >= 6  # fine bins, columns and rounds
     assert not [line for line in curator.events() if line["event"] in ("owner_left", "unwitnessed")]
     assert (site.folder / "released" / "release.npz").exists()
 
@@ -137,9 +137,8 @@ def test_an_adaptive_release_whose_curator_is_killed_draws_each_answer_once(site
     for name in SIZES:
         ledgers[name] = site.folder / f"{name}.jsonl"
         run_verb("owner", "ledger", site.folder / f"{name}.toml", "--out", ledgers[name])
-        assert [nonce.split()[1] for nonce in sums_of(ledgers[name])] == [
-            str(number) for number in range(1, 7)
-        ]
+        asked = [int(nonce.split()[1]) for nonce in sums_of(ledgers[name])]
+        assert asked == list(range(1, len(later) + 1))
     trusted = ("--authority", site.folder / "authority.pem")
     verdict = run_verb("audit", "verify", site.folder / "runs", *ledgers.values(), *trusted)
     assert "FAULT" not in verdict
