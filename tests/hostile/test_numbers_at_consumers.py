@@ -144,7 +144,7 @@ RECEIVED: dict[str, tuple[Any, Callable[[Any], object]]] = {
     ),
     "a release": (releases_pb2.ReleaseOutcome(rows=3, owners=2), lambda said: f"{said.rows}, {said.owners}"),
     "the plan of a release": (
-        releases_pb2.ReleasePlan(version=3),
+        releases_pb2.ReleasePlan(version=codecs.VERSIONS.newest),
         lambda said: codecs.common_version(
             types_pb2.VersionRange(oldest=said.version, newest=said.version), "the curator"
         ),

@@ -135,7 +135,7 @@ def others() -> list[pb.Directive]:
         directive("run-9/considered", 1, consider=consider(considered)),
         directive("run-9/heads", 1, show_head=pb.ShowHead(known=1, origin="fedkme.ledger/curator/c")),
         directive("run-9/heads", 2, keep_head=pb.KeepHead(head=head)),
-        pb.Directive(welcome=pb.Welcome(version=3, epoch=1)),
+        pb.Directive(welcome=pb.Welcome(version=codecs.VERSIONS.newest, epoch=1)),
         pb.Directive(fault=types_pb2.Fault(code=34, cause="c", remedy="r")),
     ]
 
