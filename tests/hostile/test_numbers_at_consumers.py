@@ -101,7 +101,7 @@ def check_consumer(message: summaries_pb2.Plan) -> bool:
     return False
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_consumer_answers_every_number_of_a_plan_alike(plan: str) -> None:
     said = plan_message(plan)
@@ -154,7 +154,7 @@ RECEIVED: dict[str, tuple[Any, Callable[[Any], object]]] = {
 }
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("what", RECEIVED)
 def test_a_consumer_reads_every_number_that_it_receives(what: str) -> None:
     said, read = RECEIVED[what]
@@ -166,7 +166,7 @@ def test_a_consumer_reads_every_number_that_it_receives(what: str) -> None:
             continue
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_stage_that_has_hardly_begun_has_no_time_left() -> None:
     # A fraction of 5e-324, or NaN, ended `fedkme consumer release` with a traceback once it was paid for.
     for begun in (0.0, 5e-324):

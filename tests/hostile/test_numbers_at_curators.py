@@ -192,7 +192,7 @@ def release_request(kind: str) -> releases_pb2.ReleaseRequest:
     return releases_pb2.ReleaseRequest(versions=codecs.VERSIONS, name="c", settings=settings)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("kind", ASKED)
 def test_a_curator_reads_every_number_of_a_request_for_a_release(kind: str) -> None:
     # What it takes is what `settings_to_json` writes, and is read again as it is.
@@ -207,7 +207,7 @@ def test_a_curator_reads_every_number_of_a_request_for_a_release(kind: str) -> N
 HELLO = pb.OwnerMessage(hello=pb.Hello(name="a", versions=codecs.VERSIONS, instance=b"i" * 16, rows=3))
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_curator_reads_every_number_of_a_hello() -> None:
     for _, mutant in hostile(HELLO):
         try:

@@ -204,7 +204,7 @@ def check_owner(script: Sequence[pb.Directive]) -> None:
                 assert np.linalg.norm(apart) <= SumVector(query, SCHEMA).diameter
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("script", CURATORS)
 def test_an_owner_answers_every_number_of_a_curator_alike(script: str) -> None:
     said = CURATORS[script]()

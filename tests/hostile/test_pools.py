@@ -283,7 +283,7 @@ ODD += ["AAAAAAAAAAA=", [], [0], [1e308, 1e308], [0, 0], [5], [-1], "fourier", "
 
 
 @pytest.mark.parametrize("length", [1e11, 1e12])
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_bases_of_odd_lengths(length: float) -> None:
     points = np.random.default_rng(0).random((2, SCHEMA.encoded_width))
     query = SumQuery((PointsSpec.of(points, 1.0, np.full((1, 2), length)),), QUERY.layout)
@@ -297,7 +297,7 @@ def test_bases_of_odd_lengths(length: float) -> None:
 
 
 @pytest.mark.parametrize("spec", [FOURIER, {**FOURIER, "kind": "mixed"}, SERIES, PRODUCT, POINTS])
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_odd_feature_maps(spec: dict[str, Any]) -> None:
     # Each field with each odd value, and the words of JSON that are no numbers: a vector, or a typed refusal.
     made = sum_responder()
