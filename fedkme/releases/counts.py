@@ -6,6 +6,7 @@ and `about`, JSON in UTF-8. Nothing in the file is private any more.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -82,6 +83,11 @@ class Products:
     rank_sums: FloatArray
     value_sums: FloatArray
     sigma: float
+
+    def rank_means(self, rows: int) -> dict[tuple[int, int], float]:
+        """Mean over so many rows of each product of ranks, by the two columns, in the order of `ranks`."""
+        pairs = itertools.combinations((each.column for each in self.ranks), 2)
+        return dict(zip(pairs, (self.rank_sums / rows).tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

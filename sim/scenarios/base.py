@@ -62,24 +62,18 @@ class Scenario:
             for party, reading in readings.items()
             for change in reading.changes
         ]
-        doubts = doubts_of(readings)
+        facts: dict[str, Any] = {"left_out": left_out, "changes": changes, "parties": len(readings)}
+        facts["doubts"] = doubts_of(readings)
+        unlabelled = sorted(party for party, table in here.items() if table.labels is None)
+        if self.schema.label and 0 < len(unlabelled) < len(here):
+            facts |= {"label": self.schema.label.name, "unlabelled": unlabelled}
         by_rows: dict[bytes, list[str]] = {}
         for party, table in tables.items():
             if table.reading is not None and len(table):
                 by_rows.setdefault(table.digest(), []).append(party)
-        same = {"same": [parties for parties in by_rows.values() if len(parties) > 1]}
-        unlabelled = sorted(party for party, table in here.items() if table.labels is None)
-        if len(unlabelled) == len(here):
-            unlabelled = []
-        return (
-            {"left_out": left_out, "changes": changes, "parties": len(readings), "doubts": doubts}
-            | (
-                {"label": self.schema.label.name, "unlabelled": unlabelled}
-                if self.schema.label and unlabelled
-                else {}
-            )
-            | (same if same["same"] else {})
-        )
+        if same := [parties for parties in by_rows.values() if len(parties) > 1]:
+            facts["same"] = same
+        return facts
 
 
 class Frames(Settings):

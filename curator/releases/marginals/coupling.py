@@ -230,9 +230,6 @@ def coupling_of(stored: StoredCounts) -> Coupling | None:
             scores[each.column], shown[each.column] = scores_of_codes(
                 of, shares.within, shares.denoised + 1e-9, len(shares.coarse)
             )
-    places = [each.column for each in products.ranks]
-    pairs = [(a, b) for i, a in enumerate(places) for b in places[i + 1 :]]
-    means = dict(zip(pairs, (products.rank_sums / stored.rows).tolist(), strict=True))
-    noise = products.sigma / stored.rows
+    means, noise = products.rank_means(stored.rows), products.sigma / stored.rows
     orders, fine_orders = stored.binning.orders, stored.finer.orders
     return Coupling(scores, orders, fine_scores, fine_orders, fine, means, noise, shown)

@@ -24,7 +24,6 @@ noise of a correlation and the sine of the angle between u and x are least, by t
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -106,9 +105,7 @@ class SeenProducts:
             mass = _shares(counts.get(place), len(bins), atoms) + 1e-9
             within = finer.within(place, binning)
             scores[place], shown[place] = scores_of_codes(bins, within, mass, binning.sizes[place])
-        pairs = itertools.combinations((each.column for each in products.ranks), 2)
-        means = dict(zip(pairs, (products.rank_sums / rows).tolist(), strict=True))
-        return cls(scores, shown, means, products.sigma / rows)
+        return cls(scores, shown, products.rank_means(rows), products.sigma / rows)
 
     def error(self, pair: tuple[int, ...], shares: FloatArray) -> float:
         """Estimate the L1 distance of a model's table over two numbers from the rows', both of sum 1."""

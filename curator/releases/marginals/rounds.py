@@ -272,8 +272,10 @@ def _candidates(
         candidates[measurement.clique] = _Candidate(
             math.sqrt(cells * max(square, 0.0)), cells, measurement.sigma**-2
         )
-    for pair in () if seen is None else seen.means:
-        if seen is not None and pair not in candidates:
+    if seen is None:
+        return candidates
+    for pair in seen.means:
+        if pair not in candidates:
             shares = model.probabilities(pair)
             cells = 1.0 / float((shares**2).sum())
             candidates[pair] = _Candidate(rows * seen.error(pair, shares), cells, 0.0)
