@@ -109,6 +109,10 @@ class Menu:
         close: for each direction, those of its number, or highly correlated with it in the pool.
         picks: k, the number of directions that D_v may choose.
         share: share of D_v's epsilon for each pick.
+        cells: most cells of each class: the picks' bins times the sign bits' cells.
+        edges: for each direction of a number, edges of its bins beyond its cut; empty for others.
+        groups: for each direction that is a category's name, columns of the encoded row of this category: the
+            name's own, then the others, the most frequent first; empty for others.
     """
 
     leading: FloatArray
