@@ -11,7 +11,9 @@ import errno
 import functools
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     import typer
 
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
+_FINALIZER_S = 0.01
+"""Time that a finalizer has to end in."""
 
 
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
@@ -137,6 +141,25 @@ def _open(name: str, number: int) -> Iterator[_Stream]:
             text.flush()
         with contextlib.suppress(BrokenPipeError):
             text.detach()
+
+
+def interrupt_on(numbers: Sequence[signal.Signals]) -> None:
+    """Let signals raise KeyboardInterrupt, which no finalizer swallows.
+
+    Python prints and forgets an exception that is raised in a `__del__` or a callback, of any library: the
+    first signal is then given again as soon as the finalizer is over.
+    """
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+
+    def report(lost: sys.UnraisableHookArgs) -> None:
+        if numbers and issubclass(lost.exc_type, KeyboardInterrupt):
+            again = (threading.main_thread().ident, numbers[0])
+            threading.Timer(_FINALIZER_S, signal.pthread_kill, again).start()
+        else:
+            sys.__unraisablehook__(lost)
+
+    sys.unraisablehook = report
 
 
 @contextlib.contextmanager

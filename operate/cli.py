@@ -124,10 +124,9 @@ def _main(ours: Sequence[signal.Signals]) -> None:
                 gc.freeze()
             finally:
                 gc.enable()
-        from fedkme.command_line import run_app
+        from fedkme.command_line import interrupt_on, run_app
 
-        for number in ours:  # the default would leave folders in /tmp
-            signal.signal(number, signal.default_int_handler)
+        interrupt_on(ours)  # the default would leave folders in /tmp
         run_app(app, f"fedkme {verb}", sys.argv[2:])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -42,7 +43,7 @@ class Worker:
             process.stdin.write(json.dumps([task.function, task.argument]) + "\n")
             process.stdin.flush()
             answer = process.stdout.readline()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # it is gone, or was told to end
             answer = ""
         if answer.endswith("\n"):
             return json.loads(answer)
@@ -51,8 +52,11 @@ class Worker:
 
     def tell(self) -> None:
         """Tell the process to end, even in the middle of a task, and do not wait for its end."""
-        if self._process is not None:
-            self._process.terminate()
+        if (process := self._process) is not None:
+            assert process.stdin is not None
+            process.terminate()
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()  # after a task that ends in its own way the process would await another
 
     def stop(self) -> None:
         """End the process; kill it after GRACE_S."""

@@ -10,13 +10,14 @@ import json
 import signal
 import sys
 
+from fedkme.command_line import interrupt_on
 from sim.jobs.tasks import perform
 
 
 def main() -> None:
     """Run the task of every line."""
     answers = sys.stdout
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a run's folder in /tmp is removed
+    interrupt_on([signal.SIGTERM])  # so that a run's folder in /tmp is removed
     with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         for line in sys.stdin:
             result = perform(*json.loads(line))

@@ -126,3 +126,24 @@ def test_the_line_of_an_interrupted_command_is_one(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit), explained():
         raise KeyboardInterrupt
     assert capsys.readouterr().err == f"{_INTERRUPTED}\n"
+
+
+def test_a_signal_during_a_finalizer_of_any_library_is_not_lost() -> None:
+    # pyarrow's ParquetWriter.__del__ swallowed SIGTERM, and a sweep that was told to stop ran to its end.
+    code = """
+import signal, time
+from fedkme.command_line import interrupt_on
+
+class Finalized:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+interrupt_on([signal.SIGTERM])
+try:
+    Finalized()
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (end.stdout, end.stderr, end.returncode) == ("interrupted\n", "", 0)

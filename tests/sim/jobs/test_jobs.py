@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
+import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedkme.errors import ConfigError, MissingDependencyError
+from sim.jobs import processes
 from sim.jobs.choice import carry_out, parse_jobs
 from sim.jobs.clusters import submitted
+from sim.jobs.processes import Worker
 from sim.jobs.tasks import LostTask, Task, task_of
+from tests.parties import WAIT_S
 
 
 def tasks(*arguments: Any) -> list[Task]:
@@ -37,6 +44,27 @@ def test_tasks_in_processes(tmp_path: Path) -> None:
     results = dict(carry_out(work, 1, tmp_path))
     assert results == {0: 1, 1: 2, 2: LostTask("its process was killed by SIGKILL"), 3: 3}
     assert dict(carry_out([], "slurm", tmp_path)) == {}
+
+
+def until_told(begun: str) -> str:
+    """Task that ends in its own way when it is interrupted, as a run does."""
+    Path(begun).touch()
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(WAIT_S)
+    return "partial"
+
+
+def test_a_process_that_is_told_to_end_needs_no_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A sweep took twice ten seconds to stop: after its interrupted run each process awaited another one.
+    monkeypatch.setattr(processes, "GRACE_S", WAIT_S)
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda process: pytest.fail("it was killed"))
+    worker, begun = Worker(), tmp_path / "begun"
+    with ThreadPoolExecutor() as thread:
+        result = thread.submit(worker.perform, task_of("stubborn", until_told, str(begun)))
+        while not begun.exists():
+            time.sleep(0.02)
+        worker.stop()
+        assert result.result() == "partial"
 
 
 def test_tasks_as_an_array_of_jobs(tmp_path: Path) -> None:
