@@ -52,14 +52,21 @@ def people(count: int, seed: int, jobs: tuple[float, ...] = (0.5, 0.3, 0.2 - RAR
 POOL, OTHERS = people(4_000, 0), people(60, 1, (0.0, 0.0, 0.0, 1.0))
 
 
-def sketched(rows: np.ndarray, schema: Schema = SCHEMA, own: bool = False) -> tuple[sketch.Sketch, CodeBook]:
-    spec = spec_for(schema, 3, 12)
-    labels = np.arange(len(rows)) % 2 if own else None
-    total = sketch.coordinates(rows, labels, Projection(spec, schema), 2 if own else None)
-    noisy = sketch.release(
-        total, len(rows), spec.dimension, 2 if own else None, 4.0, simulated(1, "curator", "sketch")
-    )
+def sketched(
+    rows: np.ndarray, schema: Schema = SCHEMA, own: bool = False, dimension: int = 12, multiplier: float = 4.0
+) -> tuple[sketch.Sketch, CodeBook]:
+    """Noisy sketch of the pool's rows, and its code book of three sign bits."""
+    spec = spec_for(schema, 3, dimension)
+    labels, classes = (np.arange(len(rows)) % 2, 2) if own else (None, None)
+    total = sketch.coordinates(rows, labels, Projection(spec, schema), classes)
+    noise = simulated(1, "curator", "sketch")
+    noisy = sketch.release(total, len(rows), spec.dimension, classes, multiplier, noise)
     return noisy, sketch_book(noisy, 3, spec, schema, own)
+
+
+def sent(menu: Menu) -> Menu:
+    """The menu as the consumer reads it from the wire."""
+    return menu_from_json(json.loads(json.dumps(menu.to_json())))
 
 
 WIDE = Schema(
@@ -81,11 +88,7 @@ def answers(count: int, seed: int, late: float = 0.01) -> np.ndarray:
 
 @functools.cache
 def projected() -> tuple[Menu, CodeBook, sketch.Sketch]:
-    rows = answers(12_000, 0)
-    spec = spec_for(WIDE, 3, 64)
-    total = sketch.coordinates(rows, None, Projection(spec, WIDE), None)
-    noisy = sketch.release(total, len(rows), 64, None, 4.0, simulated(1, "curator", "sketch"))
-    book = sketch_book(noisy, 3, spec, WIDE)
+    noisy, book = sketched(answers(12_000, 0), WIDE, dimension=64)
     menu = make_menu(noisy, book, WIDE, 2, 0.15, 8)
     assert menu is not None
     return menu, book, noisy
@@ -194,17 +197,15 @@ def test_levels_of_a_number_that_is_mostly_0_are_small() -> None:
     rng = np.random.default_rng(0)
     some = np.where(rng.random(8_000) < 0.05, rng.uniform(20, 40, 8_000), 0.0)
     rows = gains.encode(np.column_stack([some, rng.integers(0, 4, (8_000, 6))]))
-    spec = spec_for(gains, 3)
-    total = sketch.coordinates(rows, None, Projection(spec, gains), None)
-    noisy = sketch.release(total, len(rows), spec.width, None, 12.0, simulated(1, "curator", "sketch"))
-    menu = make_menu(noisy, sketch_book(noisy, 3, spec, gains), gains, 2, 0.1, 8)
+    noisy, book = sketched(rows, gains, dimension=128, multiplier=12.0)
+    menu = make_menu(noisy, book, gains, 2, 0.1, 8)
     assert menu is not None
     q = menu.leading.shape[1]
     above = [q + i for i, axis in enumerate(menu.axes) if axis == 0 and menu.cuts[q + i] > 0]
     shares = menu.levels[above] + 0.5
     assert shares.size > 1
     assert shares.max() < 0.15
-    score = scores(menu, sketch_book(noisy, 3, spec, gains), rows[rows[:, 0] > 0])
+    score = scores(menu, book, rows[rows[:, 0] > 0])
     assert int(np.argmax(score)) in above
 
 
@@ -225,9 +226,8 @@ def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
     picks = pick(menu, scores(menu, book, rows), 250, menu.event(1.0), simulated(5, "consumer", "picks"))
     assert picks[0] == place
     assert not menu.axes
-    plain = menu_from_json(json.loads(json.dumps(menu.to_json())))
     leading = 0  # a direction of z beside the column
-    plain = replace(plain, cells=36)  # 2 bins, 3, and two signs
+    plain = replace(sent(menu), cells=36)  # 2 bins, 3, and two signs
     chosen = chosen_book(book, plain, (place, leading))
     received = code_book_from_json(json.loads(json.dumps(chosen.to_json())), WIDE)
     assert received.cells == 24
@@ -251,10 +251,8 @@ def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
 def test_a_menu_has_every_one_of_many_numbers() -> None:
     wide = Schema(columns=tuple(Numeric(name=f"x{n}", bounds=(0, 1)) for n in range(120)))
     rows = np.random.default_rng(0).random((500, 120))
-    spec = spec_for(wide, 3)
-    total = sketch.coordinates(rows, None, Projection(spec, wide), None)
-    noisy = sketch.release(total, 500, 120, None, 4.0, simulated(1, "curator", "sketch"))
-    menu = make_menu(noisy, sketch_book(noisy, 3, spec, wide), wide, 2, 0.1, 8)
+    noisy, book = sketched(rows, wide, dimension=120)
+    menu = make_menu(noisy, book, wide, 2, 0.1, 8)
     assert menu is not None
     assert set(menu.axes) == set(range(120))
     assert 500 < len(menu) <= MOST_OFFERED
@@ -264,8 +262,7 @@ def test_a_menu_has_every_one_of_many_numbers() -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_picks_are_the_first_bins_and_the_book_survives_the_wire(own: bool) -> None:
     menu, book = offered(own=own)
-    plain = menu_from_json(json.loads(json.dumps(menu.to_json())))
-    picks, plain = (axis_of(menu, 4), axis_of(menu, 0)), replace(plain, cells=36)
+    picks, plain = (axis_of(menu, 4), axis_of(menu, 0)), replace(sent(menu), cells=36)
     chosen = chosen_book(book, plain, picks)
     assert chosen.cells == (72 if own else 36)
     received = code_book_from_json(json.loads(json.dumps(chosen.to_json())), SCHEMA)
@@ -294,16 +291,13 @@ def test_the_other_sign_bits_are_not_correlated_with_the_picks_in_the_pool() -> 
     rng = np.random.default_rng(0)
     level = np.where(rng.random(8_000) < 0.5, rng.normal(0.75, 0.05, 8_000), rng.normal(0.25, 0.05, 8_000))
     rows = np.column_stack([level, *(0.4 * level + 0.6 * rng.random(8_000) for _ in range(5))])
-    spec = spec_for(schema, 3)
-    total = sketch.coordinates(rows, None, Projection(spec, schema), None)
-    noisy = sketch.release(total, len(rows), 6, None, 12.0, simulated(1, "curator", "sketch"))
-    book = sketch_book(noisy, 3, spec, schema)
+    noisy, book = sketched(rows, schema, multiplier=12.0)
     menu = make_menu(noisy, book, schema, 1, 0.1, 36)
     assert menu is not None
-    plain = menu_from_json(json.loads(json.dumps(menu.to_json())))
+    plain = sent(menu)
     place = next(i for i in range(len(menu)) if i >= menu.leading.shape[1] and menu.cuts[i] > 0.1)
     chosen = chosen_book(book, plain, (place,))
-    z = Projection(spec, schema)(rows) - book.arrays["origin"]
+    z = Projection(book.spec, schema)(rows) - book.arrays["origin"]
     first, others = z @ menu.vectors[:, place], (z @ chosen.arrays["directions"]).T
     assert len(others) == 3
     assert all(abs(np.corrcoef(first, other)[0, 1]) < 0.1 for other in others)
