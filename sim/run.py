@@ -12,7 +12,7 @@ from typing import Any
 
 from consumer.results import EVALUATION, SUMMARY
 from consumer.summary.evaluation import require_models
-from consumer.summary.forms import as_in_file
+from consumer.summary.forms import added_names
 from consumer.summary.judging import judge_tables
 from consumer.summary.offers import Summary, pruned
 from curator.run.summary_record import write_run
@@ -120,17 +120,16 @@ def simulate(
         delta = settings.summary.privacy.delta
         privacy = steps.step("statements on privacy", lambda: statements(read_ledgers([directory]), delta))
         rounds = steps.step("rounds.csv", lambda: read_rounds(directory)) or []
-        facts = settings, record, rounds
+        facts, added = (settings, record, rounds), added_names(scenario.schema)
         metrics = steps.step(
-            "figures of the run", lambda: assemble(*facts, evaluation, baselines, timing, privacy or ())
-        ) or assemble(*facts, None, {}, timing, ())
+            "figures of the run",
+            lambda: assemble(*facts, evaluation, baselines, timing, privacy or (), added),
+        ) or assemble(*facts, None, {}, timing, (), added)
         came = directory / "consumer"
         beside = steps.step(
             "columns beside D_v", lambda: compare_with_validation(came, scenario.validation, scenario.schema)
         )
         metrics = with_reading(metrics | {"columns": beside or {}}, scenario.reading())
-        if metrics["verdict"] is not None:
-            metrics["verdict"]["advice"] = as_in_file(metrics["verdict"]["advice"], scenario.schema)
         steps.step("report.html", lambda: _write(directory, metrics))
         if (loss := total(steps.losses)) is not None:
             metrics |= {"code": metrics["code"] or loss.code, "reason": metrics["reason"] or str(loss)}

@@ -73,10 +73,9 @@ def added_name(name: str, schema: Schema) -> str:
     return name
 
 
-def as_in_file(advice: str, schema: Schema) -> str:
-    """Advice with the names that `weight` and `alike` have in the .csv file."""
-    advice = advice.replace("sample_weight = weight", f"sample_weight = {added_name('weight', schema)}")
-    return advice.replace("alike = 1", f"{added_name('alike', schema)} = 1")
+def added_names(schema: Schema) -> tuple[str, str]:
+    """Names of the columns of weights and of rows alike in summary.csv."""
+    return added_name("weight", schema), added_name("alike", schema)
 
 
 def unweighted(summary: Table) -> ListedRows:

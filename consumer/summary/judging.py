@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import Evaluation, evaluator
-from consumer.summary.forms import Forms, as_in_file, make_forms
+from consumer.summary.forms import Forms, added_names, make_forms
 from consumer.summary.verdict import FormQuality, Yardstick, doubts_of, verdict_on, yardstick
 from fedkme.arrays import Rows
 from fedkme.embeddings.mmd import ReferenceRows
@@ -220,9 +220,10 @@ def judge_tables(
 
     def judged() -> QualityVerdict:
         figures = zip(names, evaluations, forms.effective, classes, halves, strict=True)
-        return verdict_on(
-            {name: FormQuality(of.mmd2, size, shares, other) for name, of, size, shares, other in figures}, by
-        )
+        of_forms = {
+            name: FormQuality(of.mmd2, size, shares, other) for name, of, size, shares, other in figures
+        }
+        return verdict_on(of_forms, by, added=added_names(schema))
 
     verdict = judged()
     if verdict.grade != "good":
@@ -232,7 +233,6 @@ def judge_tables(
         halves = estimates or (None, None, None)
         verdict = judged()
     doubts = [*doubts_of({"the consumer": validation.reading}), *doubts]
-    verdict = replace(verdict, advice=as_in_file(verdict.advice, schema))
     verdict = QualityVerdict(**at_most_fair(asdict(verdict), doubts))
     return Judged(forms, *evaluations, classes, by, verdict, halves)
 

@@ -82,13 +82,19 @@ def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
     return Yardstick(max(m * (1.0 - own) / (m - 1), 0.0) if m > 1 else None, p, m)
 
 
-def verdict_on(forms: Mapping[str, FormQuality], by: Yardstick, rival: float | None = None) -> QualityVerdict:
+def verdict_on(
+    forms: Mapping[str, FormQuality],
+    by: Yardstick,
+    rival: float | None = None,
+    added: tuple[str, str] = ("weight", "alike"),
+) -> QualityVerdict:
     """Judge each form of a summary; the verdict is that of the best.
 
     Args:
         forms: quality of `alike`, p rows with equal weights, and of the other forms.
         by: the yardstick.
         rival: MMD^2 to D_v of equally many uniform rows, with weights, if it can be known.
+        added: names of summary.csv's columns of weights and of rows alike (`forms.added_names`).
     """
     closest = min(form.mmd2 for form in forms.values())
     behind = rival is not None and closest > LOSS * rival
@@ -121,7 +127,7 @@ def verdict_on(forms: Mapping[str, FormQuality], by: Yardstick, rival: float | N
         why = _CLASSES if mixed else _FEW if closest <= GOOD * by.expected else _POOR
     else:
         why = "" if grade == "good" else _CLASSES if mixed else _SMALL if _is_small(form, by) else _FAIR
-    train = "" if grade == "poor" else _training({name for name in forms if grades[name] == grade})
+    train = "" if grade == "poor" else _training({name for name in forms if grades[name] == grade}, added)
     return QualityVerdict(grade, sentence, f"{train} {why}".strip(), grades)
 
 
@@ -142,12 +148,13 @@ def _is_small(form: FormQuality, by: Yardstick) -> bool:
     return form.halves is None or by.spread is None or form.halves > GOOD * by.spread / by.rows
 
 
-def _training(best: Set[str]) -> str:
+def _training(best: Set[str], added: tuple[str, str]) -> str:
     """Say how to train on the best forms."""
     if "weighted" not in best:
         return "Train on the rows of summary.npz." if "alike" in best else "Train on the rows of repeats.npz."
-    alone = "" if "alike" not in best else "; the rows with alike = 1 do as well without weights"
-    return f"Train on summary.csv, sample_weight = weight{alone}."
+    weight, alike = added
+    alone = "" if "alike" not in best else f"; the rows with {alike} = 1 do as well without weights"
+    return f"Train on summary.csv, sample_weight = {weight}{alone}."
 
 
 def _judged(form: FormQuality, by: Yardstick) -> tuple[float, str]:

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from consumer.results import EVALUATION, SUMMARY, alone
-from consumer.summary.forms import as_in_file
 from consumer.summary.judging import Judged, by_halves, judge_tables
 from consumer.target.choosing import PoolChoice
 from consumer.target.training import TrainingAdvice, train_on_what, why_untrained
@@ -261,7 +260,7 @@ def _verdict(matched: Matched, schema: Schema) -> QualityVerdict:
             "rows of independent columns come as near to D_v, so nearness says little: judge by a model"
         )
     untold = f"Score models on rows of your own: none was compared, since {matched.untrained}."
-    advice = untold if training is None else as_in_file(training.line, schema)
+    advice = untold if training is None else training.line(schema)
     if matched.rare and matched.drawn < (most := most_drawn(schema)):
         advice += f" Few rows of the release are like D_v: fedkme match --draw {most} looks at more."
     if verdict.grade == "poor":

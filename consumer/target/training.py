@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.results import TRAIN, TRAIN_CSV, alone
-from consumer.summary.forms import csv_of
+from consumer.summary.forms import added_name, csv_of
 from consumer.summary.judging import SHORTLIST
 from consumer.target.choosing import PoolChoice
 from fedkme.arrays import FloatArray, IntArray, Rows
@@ -109,14 +109,13 @@ class TrainingAdvice:
     rows: TrainingRows
     right: Mapping[str, FloatArray]
 
-    @property
-    def line(self) -> str:
+    def line(self, schema: Schema) -> str:
         """Advice in a line without a number about D_v."""
         shift = (
             " Classes depend on columns otherwise in your rows than among owners: only labels of your own "
             "target help, so gather more of them."
         )
-        line = f"Train on {self.best}: {alone(TRAIN_CSV)}, sample_weight = weight."
+        line = f"Train on {self.best}: {alone(TRAIN_CSV)}, sample_weight = {added_name('weight', schema)}."
         return f"{line}{shift}" if self.shifted else line
 
     def to_json(self) -> dict[str, Any]:

@@ -34,8 +34,12 @@ def assemble(
     baselines: Mapping[Baseline, BaselineResult],
     timing: Mapping[str, float],
     privacy: Sequence[PrivacyStatement],
+    added: tuple[str, str],
 ) -> Metrics:
-    """Assemble metrics.json; `evaluation` is None if the consumer received nothing."""
+    """Assemble metrics.json; `evaluation` is None if the consumer received nothing.
+
+    `added` has the names of two columns of summary.csv (`consumer.summary.forms.added_names`).
+    """
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else forms_of(evaluation)
     evaluations |= _without_twin({name: asdict(result.evaluation) for name, result in baselines.items()})
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
@@ -70,7 +74,7 @@ def assemble(
             if name != "summary" and values["downstream"]
         },
         "effective": effective_sizes(evaluations),
-        "verdict": None if evaluation is None else _verdict(evaluation, record, mmd2),
+        "verdict": None if evaluation is None else _verdict(evaluation, record, mmd2, added),
         "privacy": [statement.to_json() for statement in privacy],
         "privacy_published": [claim.to_json() for claim in claims],
         "timing": dict(timing) | _round_times(rounds),
@@ -160,7 +164,10 @@ def effective_sizes(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, f
 
 
 def _verdict(
-    evaluation: Mapping[str, Any], record: Mapping[str, Any], mmd2: Mapping[str, float]
+    evaluation: Mapping[str, Any],
+    record: Mapping[str, Any],
+    mmd2: Mapping[str, float],
+    added: tuple[str, str],
 ) -> dict[str, Any]:
     """The consumer's verdict, with a baseline that only a simulation has: uniform rows with weights."""
     forms = {
@@ -171,7 +178,7 @@ def _verdict(
     }
     forms["alike"] = forms.pop("summary")
     by = Yardstick(evaluation["spread"], record["p"], record["validation_rows"])
-    return asdict(verdict_on(forms, by, mmd2.get("uniform_weighted")))
+    return asdict(verdict_on(forms, by, mmd2.get("uniform_weighted"), added))
 
 
 def present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:

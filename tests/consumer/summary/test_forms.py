@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from consumer.summary import forms as forms_module
-from consumer.summary.forms import REPEATS, WEIGHTED, as_in_file, make_forms, rest, unweighted
+from consumer.summary.forms import REPEATS, WEIGHTED, added_names, make_forms, rest, unweighted
 from consumer.summary.judging import judge_tables
+from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
 from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.embeddings.prune import prune
 from fedkme.tables.files import load_table, read_arrays
@@ -132,14 +133,15 @@ def test_the_advice_names_the_added_columns_as_the_file_does() -> None:
     # It said "sample_weight = weight" of a file whose column `weight` is the patients' own.
     names = [{"kind": "numeric", "name": name, "bounds": [0, 9]} for name in ("weight", "weight_", "alike")]
     own = schema_from({"columns": names})
-    advice = "Train on summary.csv, sample_weight = weight; the rows with alike = 1 do as well."
-    written = as_in_file(advice, own)
+    equal = FormQuality(0.0001, 100)
+    judged = verdict_on({"alike": equal, "weighted": equal}, Yardstick(0.5, 100, 100), None, added_names(own))
+    written = judged.advice
     assert "sample_weight = weight__; the rows with alike_ = 1 do" in written
     header = unweighted(Table(np.ones((2, 3)))).csv(own).splitlines()[0]
     assert header == b"weight,weight_,alike,weight__,alike_"
     verdict = verdict_of({"verdict": {"grade": "good", "sentence": "", "advice": written}})
     assert verdict is not None
-    assert verdict.advice == "Train on .weighted, sample_weight = .weights; .rows do as well."
+    assert verdict.advice.startswith("Train on .weighted, sample_weight = .weights; .rows do as well")
 
 
 def test_a_column_that_is_called_weight_keeps_its_name() -> None:

@@ -16,12 +16,12 @@ from sim.api.views import verdict_of
     ("advice", "said"),
     [
         (
-            _training({"weighted", "alike"}),
+            _training({"weighted", "alike"}, ("weight", "alike")),
             "Train on .weighted, sample_weight = .weights; .rows do as well without weights.",
         ),
-        (_training({"weighted"}), "Train on .weighted, sample_weight = .weights."),
-        (_training({"alike"}), "Train on .rows."),
-        (_training({"repeats"}), "Train on .repeats."),
+        (_training({"weighted"}, ("weight", "alike")), "Train on .weighted, sample_weight = .weights."),
+        (_training({"alike"}, ("weight", "alike")), "Train on .rows."),
+        (_training({"repeats"}, ("weight", "alike")), "Train on .repeats."),
         (advice_on({"questions": "good"}), "Ask with `.ask`, which gives intervals."),
     ],
 )

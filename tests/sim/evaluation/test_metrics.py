@@ -92,10 +92,9 @@ def metrics_of(
     write_run(directory, record, records.facts)
     on_disk = json.loads((directory / "record.json").read_text())
     evaluation = asdict(EVALUATION) | FORMS if record.selected else None
-    results_by_name = baselines if record.selected else {}
-    privacy = statements(read_ledgers([directory]), 1e-5)
-    chosen = settings.chosen(on_disk)
-    metrics = assemble(chosen, on_disk, read_rounds(directory), evaluation, results_by_name, TIMING, privacy)
+    results = baselines if record.selected else {}
+    facts = (settings.chosen(on_disk), on_disk, read_rounds(directory), evaluation, results, TIMING)
+    metrics = assemble(*facts, statements(read_ledgers([directory]), 1e-5), ("weight", "alike"))
     write_metrics(directory, metrics)
     assert json.loads((directory / "metrics.json").read_text()) == metrics
     return metrics, record

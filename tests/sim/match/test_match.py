@@ -182,7 +182,7 @@ def test_only_labels_of_the_target_help_where_classes_flip() -> None:
             advice = train_on_what(ours, control)
         assert advice is not None
         assert advice.shifted is flipped
-        assert ("gather more" in advice.line) is flipped
+        assert ("gather more" in advice.line(SCHEMA)) is flipped
         if flipped:
             assert TARGET in advice.best or "target" in advice.best
             score = {each.name: each.accuracy for each in advice.scores}
