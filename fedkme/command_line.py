@@ -56,8 +56,8 @@ def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
             if type(error).__name__ == "NoArgsIsHelpError":
                 raise
             cause, mark, hint = error.format_message().partition(" Did you mean")
-            given, known = getattr(error, "option_name", None), getattr(error, "possibilities", None) or ()
-            cause = getattr(error, "message", "") if given and known else cause
+            given, choices = getattr(error, "option_name", None), getattr(error, "possibilities", None) or ()
+            cause = getattr(error, "message", "") if given and choices else cause
             options = [name for each in error.ctx.command.params for name in each.opts] if error.ctx else []
             remedy = f"Did you mean{hint}" if mark else f"{_help_of(error.ctx)} lists what there is."
             if given and (close := difflib.get_close_matches(given, options, n=1, cutoff=0.7)):

@@ -82,8 +82,8 @@ def _malformed(path: Path, language: str, error: Exception) -> ConfigError:
     if path.name.lower().removesuffix(".gz").endswith(_OF_ROWS):
         return ConfigError(f"{path} is a file of rows, where a .toml file belongs", "`fedkme new` makes one.")
     if isinstance(error, tomllib.TOMLDecodeError | json.JSONDecodeError | UnicodeDecodeError):
-        said = str(error).replace("Cannot overwrite a value", "a key stands twice in a table")
-        return ConfigError(f"{path} is not {language}: {said}", "Correct the line that it names.")
+        reason = str(error).replace("Cannot overwrite a value", "a key stands twice in a table")
+        return ConfigError(f"{path} is not {language}: {reason}", "Correct the line that it names.")
     return ConfigError(f"{path} has a number of thousands of digits", "Correct it.")
 
 
@@ -200,10 +200,10 @@ def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -
     tables = [part for part in written[:-1] if part in names]  # a key's path has no names of elements
     if ".".join([*tables, written[-1]]) in paths:
         kinds = sorted(_kinds_with(model, tables, written[-1]))
-        known = (
+        hint = (
             f"It belongs to {' or '.join(kinds)}." if kinds else "It belongs to another kind of this table."
         )
-        return known if written[-1] != "rows" else f"{known} The number of a summary's rows is 'p'."
+        return hint if written[-1] != "rows" else f"{hint} The number of a summary's rows is 'p'."
     table = ".".join(tables)
     siblings = [path for path in paths if path.rpartition(".")[0] == table]
     for candidates, likeness in ((siblings, 0.6), (paths, 0.65)):

@@ -198,13 +198,13 @@ def _variants(row: Protocol) -> Iterator[Protocol]:
 
 def _by_name(rows: Iterable[Protocol]) -> dict[str, Protocol]:
     """Rows and their variants by name."""
-    found: dict[str, Protocol] = {}
+    protocols: dict[str, Protocol] = {}
     for row in (variant for each in rows for variant in _variants(each)):
-        if found.setdefault(row.name, row) is not row:
+        if protocols.setdefault(row.name, row) is not row:
             raise ExtensionError(
                 f"two protocols are called '{row.name}'", "Uninstall the package that brings one of them."
             )
-    return found
+    return protocols
 
 
 _by_name(_ROWS)  # every row of this package has a name of its own
@@ -322,5 +322,5 @@ def fault_of_protocol(name: str) -> str:
     if name in PROTOCOLS:
         return ""
     close = difflib.get_close_matches(name, PROTOCOLS, n=1)
-    known = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(PROTOCOLS)}"
-    return f"{name[:64]!r} is no protocol; {known}"
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(PROTOCOLS)}"
+    return f"{name[:64]!r} is no protocol; {hint}"

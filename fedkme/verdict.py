@@ -60,8 +60,8 @@ class QualityVerdict:
 
 def overall(grades: Mapping[str, str]) -> Grade:
     """One word for several uses: good or poor where all uses with a grade are, else fair."""
-    known = {grade for grade in grades.values() if grade != CANNOT_TELL}
-    return "good" if known == {"good"} else "poor" if known == {"poor"} else "fair"
+    graded = {grade for grade in grades.values() if grade != CANNOT_TELL}
+    return "good" if graded == {"good"} else "poor" if graded == {"poor"} else "fair"
 
 
 def lines_of(verdict: Mapping[str, Any] | None, doubts: bool = True) -> list[str]:

@@ -127,7 +127,7 @@ Answered = Callable[[Directive, Answer | None, int, int, int], None]
 when the directive came (nanoseconds since 1970)."""
 
 
-def ignore_exchange(directive: Directive, answer: Answer | None, received: int, sent: int, came: int) -> None:
+def ignore_exchange(directive: Directive, answer: Answer | None, received: int, sent: int, at: int) -> None:
     """Count nothing; the default callback."""
 
 
@@ -188,14 +188,14 @@ async def _respond(
     answered: Answered,
 ) -> None:
     """Compute an answer, in a thread unless the answer is quick, and send it."""
-    began, came = time.perf_counter(), time.time_ns()
+    began, at = time.perf_counter(), time.time_ns()
     answer = await threads.compute(directive.question, answering, directive)
     replies = () if answer is None else answer_to_wire(answer, directive)
     if wait_s := runs.wait_s(directive, time.perf_counter() - began):
         await asyncio.sleep(wait_s)
     for reply in replies:
         await stream.write(reply)
-    answered(directive, answer, received, sum([reply.ByteSize() for reply in replies]), came)
+    answered(directive, answer, received, sum([reply.ByteSize() for reply in replies]), at)
 
 
 async def join(
@@ -326,10 +326,10 @@ async def _serve(
 
     count = ignore_exchange if metrics is None else metrics.answered
 
-    def answered(directive: Directive, answer: Answer | None, received: int, sent: int, came: int) -> None:
-        count(directive, answer, received, sent, came)
+    def answered(directive: Directive, answer: Answer | None, received: int, sent: int, at: int) -> None:
+        count(directive, answer, received, sent, at)
         if directive.question != Dismiss.question:
-            traces.answered(came, name, directive, answer.code if isinstance(answer, Refusal) else 0)
+            traces.answered(at, name, directive, answer.code if isinstance(answer, Refusal) else 0)
         if isinstance(directive.body, Dismiss):
             archiver.go_on()
 

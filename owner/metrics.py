@@ -50,7 +50,7 @@ class OwnerMetrics:
         self._left_out.labels(str(code)).inc()
 
     def answered(
-        self, directive: Directive, answer: Answer | None, received: int, sent: int, came: int
+        self, directive: Directive, answer: Answer | None, received: int, sent: int, at: int
     ) -> None:
         """Count one exchange, with its bytes received and sent."""
         self._directives.labels(directive.question or "none").inc()

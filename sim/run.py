@@ -125,10 +125,10 @@ def simulate(
             "figures of the run",
             lambda: assemble(*facts, evaluation, baselines, timing, privacy or (), added),
         ) or assemble(*facts, None, {}, timing, (), added)
-        came = directory / "consumer"
-        beside = steps.step(
-            "columns beside D_v", lambda: compare_with_validation(came, scenario.validation, scenario.schema)
+        compare = partial(
+            compare_with_validation, directory / "consumer", scenario.validation, scenario.schema
         )
+        beside = steps.step("columns beside D_v", compare)
         metrics = with_reading(metrics | {"columns": beside or {}}, scenario.reading())
         steps.step("report.html", lambda: _write(directory, metrics))
         if (loss := total(steps.losses)) is not None:
@@ -250,13 +250,13 @@ async def _in_process(
 
 def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, summary: Summary) -> None:
     """Write the consumer's summary, its forms, and their quality."""
-    came, owners = summary.table, summary.outcome.participation
+    received, owners = summary.table, summary.outcome.participation
     if summary.outcome.prune:
         summary = pruned(summary, settings.summary.p, scenario.schema, scenario.validation)
     save_table(directory / "consumer" / SUMMARY, summary.table)
     judged = judge_tables(
         scenario.schema,
-        came,
+        received,
         summary.table,
         scenario.validation,
         scenario.test,

@@ -173,8 +173,10 @@ def _launched(
         playing = launch(Path(folder))
         asyncio.run(playing.run())
         if playing.lost:
-            said = "; ".join(playing.broken) or "none of them says why"
-            raise OwnerLostError(f"{playing.lost[0]} The parties: {said}", "A game's connections must hold.")
+            causes = "; ".join(playing.broken) or "none of them says why"
+            raise OwnerLostError(
+                f"{playing.lost[0]} The parties: {causes}", "A game's connections must hold."
+            )
         return read(Path(folder), playing)
 
 
@@ -240,7 +242,7 @@ class SummaryGame:
             return settings
 
         def read(folder: Path, launch: CanaryLaunch) -> IntArray:
-            return np.stack([_histograms(folder, said) for said in launch.asked], axis=1)
+            return np.stack([_histograms(folder, event) for event in launch.asked], axis=1)
 
         tables_of_curator: dict[str, Any] = {"summary": summary}
         counts = _launched(
@@ -250,11 +252,11 @@ class SummaryGame:
         return counts, np.repeat(bits[:, np.newaxis], trials, axis=1)
 
 
-def _histograms(folder: Path, said: Event) -> IntArray:
+def _histograms(folder: Path, event: Event) -> IntArray:
     """Histograms of one request as the curator has them, by place, (parties, places)."""
-    record = json.loads((folder / "curator" / said["run"] / "record.json").read_text(encoding="utf-8"))
+    record = json.loads((folder / "curator" / event["run"] / "record.json").read_text(encoding="utf-8"))
     owners = [record["histograms"][name] for name in _PARTIES if name != CONSUMER]
-    return np.array([*owners, record["target_histogram"]])[:, said["cells"]]
+    return np.array([*owners, record["target_histogram"]])[:, event["cells"]]
 
 
 def deployed_summary(through: Through = ()) -> Subject:
@@ -355,16 +357,16 @@ async def _ask(trials: int, settings: Any, reporter: StatusReporter) -> None:
         output = settings.output / str(number)
         changed = settings.model_copy(update={"curator": address, "output": output})
         await work(changed, reporter)
-        said = _public(changed, output) if isinstance(changed, ConsumerSettings) else {}
-        reporter.say(_ASKED, **said)
+        facts = _public(changed, output) if isinstance(changed, ConsumerSettings) else {}
+        reporter.say(_ASKED, **facts)
 
 
 def _public(settings: ConsumerSettings, output: Path) -> dict[str, Any]:
     """Name of the last run, and the cells of the grid in its code book."""
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
-        kept = Requests(settings.name, store).last(str(output))
-    assert kept is not None
-    plan = kept.document.plan
+        request = Requests(settings.name, store).last(str(output))
+    assert request is not None
+    plan = request.document.plan
     assert plan is not None
     assert plan.cells is not None
     schema = load_schema(settings.schema_file)

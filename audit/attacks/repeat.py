@@ -64,17 +64,17 @@ def tallies(subjects: Sequence[Subject], effort: Effort, repeat: int, stream: Te
 
     Progress is a line for each subject, above a bar on a terminal.
     """
-    found: list[Tally] = []
+    results: list[Tally] = []
     with closing(Progress(stream)) as progress:
         for subject in subjects:
             started, verdicts = time.perf_counter(), []
             for number in range(repeat):
-                progress.count(repeat * len(found) + number, repeat * len(subjects), subject.name)
+                progress.count(repeat * len(results) + number, repeat * len(subjects), subject.name)
                 verdicts.append(subject.audit(replace(effort, seed=effort.seed + number)))
-            found.append(Tally(subject, tuple(verdicts), time.perf_counter() - started))
-            line = f"{found[-1].expected} of {repeat} as it must be, {found[-1].seconds:.0f} s"
+            results.append(Tally(subject, tuple(verdicts), time.perf_counter() - started))
+            line = f"{results[-1].expected} of {repeat} as it must be, {results[-1].seconds:.0f} s"
             progress.note(f"{subject.name}: {line}")
-    return found
+    return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +152,10 @@ def _tally(subject: Subject, rows: Sequence[Row]) -> Tally:
     return Tally(subject, verdicts, sum(row["seconds"] for row in rows))
 
 
-def tally_lines(found: Sequence[Tally], seed: int) -> list[str]:
+def tally_lines(results: Sequence[Tally], seed: int) -> list[str]:
     """A line for each mechanism, and one for each repetition that did not come out as it must."""
     lines = []
-    for tally in found:
+    for tally in results:
         flag = "" if tally.expected == len(tally.verdicts) else "UNEXPECTED: "
         lines.append(flag + tally.sentence())
         for number, verdict in enumerate(tally.verdicts):

@@ -105,7 +105,7 @@ def schedule(
         raise ConfigError(f"the schedule of seed {seed} has {len(drawn.faults)} faults", "Keep some of them.")
     faults = tuple(fault for number, fault in enumerate(drawn.faults, start=1) if number in numbers)
     outcome = play(replace(drawn, faults=faults))
-    found = judge(outcome)
+    violations = judge(outcome)
     world = menu()[drawn.world].name
     if as_json:
         print_json(
@@ -113,12 +113,12 @@ def schedule(
                 "world": world,
                 "faults": [asdict(fault) for fault in faults],
                 "story": outcome.story,
-                "found": found,
+                "found": violations,
             }
         )
     else:
-        _tell_story(world, drawn, faults, outcome.story, found)
-    if found:
+        _tell_story(world, drawn, faults, outcome.story, violations)
+    if violations:
         raise AuditError(f"the schedule of seed {seed} ended badly", "Leave faults out with --keep.")
 
 
@@ -127,7 +127,7 @@ def _tell_story(
     drawn: FaultSchedule,
     faults: Sequence[InjectedFault],
     story: Sequence[tuple[float, str, str]],
-    found: Sequence[str],
+    violations: Sequence[str],
 ) -> None:
     out = console(for_people=True)
     out.print(world, markup=False)
@@ -135,5 +135,5 @@ def _tell_story(
         out.print(f"  {number}. {fault.line}{'' if fault in faults else ' (left out)'}", markup=False)
     for at, party, line in story:
         out.print(f"{at:12.3f}  {party:<12} {line}", markup=False, soft_wrap=True)
-    for line in found or ["all is well"]:
+    for line in violations or ["all is well"]:
         out.print(f"-> {line}", markup=False, soft_wrap=True)

@@ -61,8 +61,8 @@ class FileOrder:
         if not self._names and not self._written:
             return
         for path in self._written:
-            found = Path(path).stat()
-            if self._synced.get(found.st_ino) != _stamp(found):
+            status = Path(path).stat()
+            if self._synced.get(status.st_ino) != _stamp(status):
                 self._violated(path, "is used before its bytes are synced")
         for path in self._names:
             self._violated(path, "is used before its folder is synced")
@@ -83,16 +83,16 @@ class FileOrder:
 
     def _synced_one(self, call: Callable[..., Any], handle: int) -> None:
         call(handle)
-        found = os.fstat(handle)
-        if stat.S_ISDIR(found.st_mode):
-            self._names = {name: inode for name, inode in self._names.items() if inode != found.st_ino}
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            self._names = {name: inode for name, inode in self._names.items() if inode != status.st_ino}
         else:
-            self._synced[found.st_ino] = _stamp(found)
+            self._synced[status.st_ino] = _stamp(status)
 
     def _named(self, call: Callable[..., Any], source: Any, target: Any, **named: Any) -> None:
         if self._watched(target):
-            found = Path(source).stat()
-            if self._synced.get(found.st_ino) != _stamp(found):
+            status = Path(source).stat()
+            if self._synced.get(status.st_ino) != _stamp(status):
                 self._violated(target, "is named before its bytes are synced")
             self._written.pop(str(source), None)
             self._names.pop(str(source), None)
@@ -129,8 +129,8 @@ def store_violations(folder: Path) -> Iterator[str]:
                 yield f"power: SQLite's {name} is {value}, not {expected}"
 
 
-def _stamp(found: os.stat_result) -> _Stamp:
-    return found.st_size, found.st_mtime_ns
+def _stamp(status: os.stat_result) -> _Stamp:
+    return status.st_size, status.st_mtime_ns
 
 
 def _recording(call: Callable[..., Any], hear: Callable[..., Any]) -> Callable[..., Any]:

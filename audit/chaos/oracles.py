@@ -108,8 +108,8 @@ def _waits(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
 
 def _calm(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
     """Check that no owner left a secure sum, and no curator lost it from memory."""
-    kept = not _of_curator(outcome) & {*_LETTING_GO}
-    return all(_leaves_bits(fault, world) for fault in outcome.happened) and kept
+    in_memory = not _of_curator(outcome) & {*_LETTING_GO}
+    return all(_leaves_bits(fault, world) for fault in outcome.happened) and in_memory
 
 
 def _reconciled(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:

@@ -156,7 +156,7 @@ class _Simulation:
         """Check that the curator's disk has an owner's charge in a run: written, or as what may be sent."""
         store = self.lives["curator"].disk.store
         doubtful = store.get(DOUBTFUL + run) or b""
-        lines = (*doubtful.decode("ascii").splitlines(), *(kept.line for kept in store.ledger()))
+        lines = (*doubtful.decode("ascii").splitlines(), *(entry.line for entry in store.ledger()))
         return any(f'"{owner}"' in line and f'"{run}"' in line for line in lines)
 
     async def _consume(self, store: Any, process: Process) -> None:
@@ -274,7 +274,7 @@ class _Simulation:
         store = self.lives["curator"].disk.store
         statuses = {row.run: row.status for row in store.runs()}
         ledgers = {
-            name: [kept.line for kept in life.disk.store.ledger()] for name, life in self.lives.items()
+            name: [entry.line for entry in life.disk.store.ledger()] for name, life in self.lives.items()
         }
         return PlayedSchedule(
             self.schedule,

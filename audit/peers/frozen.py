@@ -76,12 +76,12 @@ class FrozenRun:
         self.calls.append(call)
         for around in self.inside:
             around.leaf = False
-        kept = self.first[place] if self.first is not None and place < len(self.first) else None
-        if kept is not None and kept.leaf and kept.name == name:
-            if kept.changed:
-                vars(given[0]).update(_copied(kept.changed))
+        earlier = self.first[place] if self.first is not None and place < len(self.first) else None
+        if earlier is not None and earlier.leaf and earlier.name == name:
+            if earlier.changed:
+                vars(given[0]).update(_copied(earlier.changed))
             self.begin_stream()
-            return _copied(kept.result)
+            return _copied(earlier.result)
         owner = getattr(given[0], "__dict__", None) if given else None
         before = dict(owner or {})
         self.inside.append(call)

@@ -155,12 +155,13 @@ def main() -> int:
                 line = f"replay: {result.replay or '-'}; attack: {result.attack or '-'}"
                 line += f"; chaos: {result.chaos or '-'}"
                 print(f"{result.name}: {line}; {result.seconds:.1f} s", flush=True)
-    told = [result for result in results if not FAULTS[result.name].chaos]  # faults of what parties hear
+    # Faults of what parties hear.
+    heard = [result for result in results if not FAULTS[result.name].chaos]
     broken = [result for result in results if FAULTS[result.name].chaos]
     counts = {
-        "replay": (sum(bool(result.replay) for result in told), told),
-        "attack": (sum(bool(result.attack) for result in told), told),
-        "replay or attack": (sum(bool(result.replay or result.attack) for result in told), told),
+        "replay": (sum(bool(result.replay) for result in heard), heard),
+        "attack": (sum(bool(result.attack) for result in heard), heard),
+        "replay or attack": (sum(bool(result.replay or result.attack) for result in heard), heard),
         "chaos": (sum(bool(result.chaos) for result in broken), broken),
     }
     print(f"{len(results)} planted faults, {sum(result.seconds for result in results):.0f} s of CPU")

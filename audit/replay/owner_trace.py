@@ -73,10 +73,10 @@ class Tap(RunManager):
             self._dies_after -= 1
             if self._dies_after == 0:
                 answer, seen = self._die(directive, answer, seen)
-        came = [directive_to_wire(directive)]
+        messages = [directive_to_wire(directive)]
         replies = () if answer is None else answer_to_wire(answer, directive)
-        secret, wait_s = tuple(hidden([*came, *replies])), super().wait_s(directive, _TAKEN_S)
-        exchanged = Exchanged(directive, visible(came), answer, seen, lines, secret, wait_s)
+        secret, wait_s = tuple(hidden([*messages, *replies])), super().wait_s(directive, _TAKEN_S)
+        exchanged = Exchanged(directive, visible(messages), answer, seen, lines, secret, wait_s)
         return self._recorder.pass_answer(self._name, exchanged)
 
     def _own_draws(self) -> int:

@@ -144,10 +144,10 @@ def _clock(recorder: Recorder, stop: Callable[..., int]) -> Callable[..., int]:
     return stopped
 
 
-def _asked(recorder: Recorder, asked: Callable[..., list[str]]) -> Callable[..., list[str]]:
+def _asked(recorder: Recorder, method: Callable[..., list[str]]) -> Callable[..., list[str]]:
     def decided(self: Any, bids: Any) -> list[str]:
         values = [bids[name].value for name in sorted(bids)]
-        names = recorder.choose(AUCTION, "auction", values, lambda: asked(self, bids))
+        names = recorder.choose(AUCTION, "auction", values, lambda: method(self, bids))
         return [name for name in names if name in bids]
 
     return decided

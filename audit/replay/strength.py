@@ -156,8 +156,8 @@ def _weak_release(
     sums = queries(played)
     query = sums[0]
     if query.marginals is not None:  # a row leaves one cell of each table and enters another
-        asked = [part for part in sums for _ in SumVector(part, case.schema).weights]
-        queried = [*asked, *([query] * len(draws))]  # where a curator died, draws may be more than blocks
+        weighted = [part for part in sums for _ in SumVector(part, case.schema).weights]
+        queried = [*weighted, *([query] * len(draws))]  # where a curator died, draws may be more than blocks
         spent += sum(
             _square_of_move(part, draw.size) / draw.scale**2
             for draw, part in zip(draws, queried, strict=False)

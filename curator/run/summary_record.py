@@ -154,7 +154,7 @@ class SummaryRecord:
 
     def unsent(self) -> dict[str, int]:
         """Rows that have not come, by owner, out of the rows that the owner said it has."""
-        return {name: self.owner_rows[name] - came for name, came in self.accessed_by_owner().items()}
+        return {name: self.owner_rows[name] - accessed for name, accessed in self.accessed_by_owner().items()}
 
     def accessed_by_owner(self) -> dict[str, int]:
         """Points accessed of every owner that took part, sorted by name."""
@@ -168,11 +168,11 @@ class SummaryRecord:
             The errors of wrong counts, by owner.
         """
         self.closings.update(closings)
-        came = self.accessed_by_owner()
+        accessed = self.accessed_by_owner()
         return {
-            name: OwnerFaultError(f"{name} says that it sent {sent} rows, and {came[name]} came", _CHECK)
+            name: OwnerFaultError(f"{name} says that it sent {sent} rows, and {accessed[name]} came", _CHECK)
             for name, sent in closings.items()
-            if sent != came[name]
+            if sent != accessed[name]
         }
 
     def value_by_owner(self) -> dict[str, float]:

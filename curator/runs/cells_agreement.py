@@ -68,15 +68,15 @@ class Agreement:
 
         Their owners must not forget them when they come back.
         """
-        known = {f"{_SKETCH}{run.name}": run for run in waiting}
+        by_key = {f"{_SKETCH}{run.name}": run for run in waiting}
         taken = []
         for key in self._context.store.keys(_SKETCH):
-            if key not in known:
+            if key not in by_key:
                 charge_ended(self._context.ledger, self._context.store, sketch_of(key.removeprefix(_SKETCH)))
                 self._context.store.delete(key)
-            elif (attempt := self._attempt(known[key])) is not None and "owners" in attempt:
-                self._context.members.enlist(sketch_of(known[key].name), attempt["owners"])
-                taken.append(known[key])
+            elif (attempt := self._attempt(by_key[key])) is not None and "owners" in attempt:
+                self._context.members.enlist(sketch_of(by_key[key].name), attempt["owners"])
+                taken.append(by_key[key])
         return taken
 
     def resume(self, runs: Iterable[Run]) -> None:
@@ -170,10 +170,10 @@ class Agreement:
         quorum = max(summary.quorum, context.settings.release.quorum)
         if "owners" not in attempt:
             enough = len(here) >= quorum
-            asked = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
-            share = self._share(run, asked)
-            together = self._in_coalitions(summary, asked, share)
-            attempt = {"owners": asked, "share": share, "coalitions": together}
+            owners = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
+            share = self._share(run, owners)
+            together = self._in_coalitions(summary, owners, share)
+            attempt = {"owners": owners, "share": share, "coalitions": together}
             self._note(run, **attempt)
         names: list[str] = attempt["owners"]
         share = attempt["share"]
@@ -197,8 +197,8 @@ class Agreement:
             cells = await of_owners(summary, context.schema, sums, document.summary, seed, share, coalitions)
             if not coalitions:
                 return cells
-            told = {"cells": cells.to_json(), "drawn": sums.drawn, "left": [*map(asdict, left)]}
-            settle(lambda: self._note(run, **attempt | told))
+            result = {"cells": cells.to_json(), "drawn": sums.drawn, "left": [*map(asdict, left)]}
+            settle(lambda: self._note(run, **attempt | result))
             return await counted(summary, sums, cells)
 
         def keep(cells: PublicCells) -> None:
@@ -222,8 +222,8 @@ class Agreement:
             await session.dismiss()
 
     def _attempt(self, run: Run) -> dict[str, Any] | None:
-        kept = self._context.store.get(_key(run))
-        return None if kept is None else dict(json.loads(kept))
+        stored = self._context.store.get(_key(run))
+        return None if stored is None else dict(json.loads(stored))
 
     def _note(self, run: Run, **what: Any) -> None:
         self._context.store.put(_key(run), json.dumps(what).encode("ascii"))

@@ -225,21 +225,21 @@ class CuratorWatch:
         """Status of each owner that a run began with, or may begin with."""
         faults = {fault["owner"]: (fault["code"], fault["line"]) for fault in record.get("faults", ())}
         faults |= notes.faults
-        came = self._figures.rows(row.run)
+        sent = self._figures.rows(row.run)
         rows = record.get("owner_rows") or (self._members.sizes() if self._members is not None else {})
-        begun = {*document.owners, *document.missing, *faults, *came}
+        begun = {*document.owners, *document.missing, *faults, *sent}
         expected = {*self._settings.owners, *(connections or {})} if row.status in OPEN else rows.keys()
         for owner in sorted(begun or expected):
             if owner in faults:
                 code, line = faults[owner]
                 yield OwnerStatus(
-                    owner, _STATES.get(code, "lost"), line, rows=rows.get(owner), seen=came.get(owner, 0)
+                    owner, _STATES.get(code, "lost"), line, rows=rows.get(owner), seen=sent.get(owner, 0)
                 )
                 continue
             connection = None if connections is None else connections.get(owner)
             lane = _lane(owner, row, connection, bool(document.owners), connections is None)
             yield OwnerStatus(
-                owner, lane.state, lane.why, lane.since, lane.due, rows.get(owner), came.get(owner, 0)
+                owner, lane.state, lane.why, lane.since, lane.due, rows.get(owner), sent.get(owner, 0)
             )
 
     def _past(self) -> Iterator[News]:

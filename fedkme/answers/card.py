@@ -58,8 +58,7 @@ def verdict_on(
     if not graded:
         return None
     share = median(map(_effective_share, graded))
-    asked = _grade(share)
-    grades = {"columns": CANNOT_TELL, "pairs": CANNOT_TELL, "models": CANNOT_TELL, "questions": str(asked)}
+    grades = dict.fromkeys(USES, CANNOT_TELL) | {"questions": str(_grade(share))}
     reasons = {
         "columns": "answers are imprecise, rows may be closer",
         "pairs": "likewise",

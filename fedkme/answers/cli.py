@@ -62,9 +62,9 @@ def ask(
 
     if not questions and other is None:
         raise QuestionError("there is no question", "Give one, such as 'count()', or --distance-to RELEASE.")
-    asked = AskedFolder(folder)
-    apart = [] if other is None else [asked.distance(AskedFolder(other))]
-    answers, failures = asked.ask(questions, about) if questions else (list[Answer](), {})
+    release = AskedFolder(folder)
+    apart = [] if other is None else [release.distance(AskedFolder(other))]
+    answers, failures = release.ask(questions, about) if questions else (list[Answer](), {})
     answers = apart + answers
     if answers or not failures:
         print_json([asdict(answer) for answer in answers]) if as_json else print_table(answers)

@@ -122,9 +122,9 @@ class RowRules:
         """Rows with derived columns computed."""
         values, labels, names = table.values.copy(), table.labels, [*self._schema.names]
         for name, function in self._computed:
-            known = values_of(Table(values, labels), self._schema)
-            computed = function.of(known)
-            result = np.where(np.isfinite(computed), computed, known[name])
+            by_name = values_of(Table(values, labels), self._schema)
+            computed = function.of(by_name)
+            result = np.where(np.isfinite(computed), computed, by_name[name])
             if name in names:
                 values[:, names.index(name)] = result
             else:

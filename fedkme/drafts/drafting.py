@@ -265,7 +265,7 @@ def _column(
     na = words_for_nothing(sample.counts, sample.number, public=True)
     counts = Counter({text: count for text, count in sample.counts.items() if text and text not in na})
     filled = sample.numbers + sample.words - sum(sample.counts[word] for word in na)
-    said = f"{', '.join(na)} taken as no value" if na else ""
+    remark = f"{', '.join(na)} taken as no value" if na else ""
     gaps: dict[str, Any] = {"nullable": True} if filled < sample.rows else {}
     gaps |= {"na": na} if na else {}
 
@@ -273,7 +273,7 @@ def _column(
         return DraftColumn(name, {}, why, most)
 
     def drafted(spec: Mapping[str, Any], *whys: str) -> DraftColumn:
-        return DraftColumn(name, spec, "; ".join(filter(None, (said, *whys))))
+        return DraftColumn(name, spec, "; ".join(filter(None, (remark, *whys))))
 
     if not counts:
         return out("empty in every row")
@@ -297,7 +297,7 @@ def _column(
         why, person = persons_in(name, list(counts), most)
         if why and not persons:
             return out(why, most if person and most > 1 else 0)
-        said = "; ".join(filter(None, (why and f"{why} Nothing else is left", said)))
+        remark = "; ".join(filter(None, (why and f"{why} Nothing else is left", remark)))
         if not distinct and len(counts) > MOST_NAMES and _PERSON.search(name):
             return out("names of persons?", most)
     named_or_long = sample.whole and (_ID.search(name) or sample.low >= _LONG)

@@ -244,13 +244,13 @@ def _split(statement: str) -> tuple[tuple[str, ...], str, str]:
 def _extended(text: str, change: Change) -> str | None:
     """Text in which a list of several lines has further elements before its end; None if it is not so."""
     lines = text.splitlines(keepends=True)
-    found = [each for each in _statements(lines) if each.place == change.place and not each.header]
-    if not found or found[0].end - found[0].start < 2 or not isinstance(change.value, list | tuple):
+    whole = next((s for s in _statements(lines) if s.place == change.place and not s.header), None)
+    if whole is None or whole.end - whole.start < 2 or not isinstance(change.value, list | tuple):
         return None
-    old, end = _value_at(text, change.place), found[0].end - 1
+    old, end = _value_at(text, change.place), whole.end - 1
     if old != _plain(change.value)[: len(old)]:
         return None
-    statement = "".join(lines[found[0].start : end])
+    statement = "".join(lines[whole.start : end])
     bracket = next(
         i for i, sign in enumerate(lines[end]) if sign == "]" and _parses(statement + lines[end][: i + 1])
     )

@@ -176,14 +176,14 @@ def _count_at_end(rows: Sequence[Sequence[str]], last: Sequence[Sequence[str]], 
     """Number of rows at the end that are totals or notes."""
     if width < 2 or len(rows) < 4 or len(last) < 2:
         return 0
-    known = Counter(
+    often = Counter(
         cell.strip().casefold() for row in [*rows[:-_MOST_AT_END], *last[:-_MOST_AT_END]] for cell in row
     )
     count = 0
     for row in reversed(last[-_MOST_AT_END:]):
         filled = [cell.strip() for cell in row if cell.strip()]
         first = filled[0].rstrip(":") if filled else ""
-        total = len(row) <= width and _TOTAL.fullmatch(first) is not None and first.casefold() not in known
+        total = len(row) <= width and _TOTAL.fullmatch(first) is not None and first.casefold() not in often
         note = len(filled) == 1 and (len(row) == 1 or width > 2) and row[0].strip() and _is_note(first)
         if not (total or note or not filled):
             break

@@ -161,9 +161,9 @@ def date_spec(
     years: dict[str, int] = {}
     for part, form in zip(parts, chosen, strict=True):
         years |= {text: year_of(text, form) for text in part.texts() if text and text not in na}
-    known = [year for year in years.values() if year < _ENDLESS]
-    endless = [text for text, year in years.items() if known and year >= _ENDLESS]
-    bounds = [f"{min(known or years.values()):04}-01-01", f"{max(known or years.values()):04}-12-31"]
+    finite = [year for year in years.values() if year < _ENDLESS]
+    endless = [text for text, year in years.items() if finite and year >= _ENDLESS]
+    bounds = [f"{min(finite or years.values()):04}-01-01", f"{max(finite or years.values()):04}-12-31"]
     spec: dict[str, Any] = {"kind": "date", "name": name, "bounds": bounds, "clip": True}
     whys = [f"{', '.join(endless)} taken as no value"] if endless else []
     public = next((form for form in chosen if form != ISO), ISO)

@@ -67,11 +67,11 @@ def check_collector(url: str) -> None:
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:
-        found = socket.getaddrinfo(host, parts.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, parts.port, type=socket.SOCK_STREAM)
     except OSError:
         remedy = "Correct the host of 'traces', or remove the setting."
         raise ConfigError(f"'traces' names {host}, which has no address", remedy) from None
-    for *_, address in found:
+    for *_, address in addresses:
         if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_global:
             raise ConfigError(
                 f"'traces' names {host}, which is on the internet: spans stay in your own network",

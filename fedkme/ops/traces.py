@@ -143,13 +143,13 @@ class Tracer:
             public, above = self._exchange(owner, question, code)
             self._made("answer", self._id(16, public["run"]), secrets.randbits(64), above, begin, public)
 
-    def _exchange(self, owner: str, asked: TracedQuestion, code: int) -> tuple[Public, int]:
+    def _exchange(self, owner: str, question: TracedQuestion, code: int) -> tuple[Public, int]:
         """Keys of an exchange, and the id of the curator's span."""
-        run = asked.run.partition("/")[0]
-        public = Public(run=run, round=asked.round, owner=owner, question=asked.question)
+        run = question.run.partition("/")[0]
+        public = Public(run=run, round=question.round, owner=owner, question=question.question)
         if code:
             public["code"] = code
-        return public, self._id(8, "exchange", asked.run, owner, asked.question, str(asked.seq))
+        return public, self._id(8, "exchange", question.run, owner, question.question, str(question.seq))
 
     def _top(self, run: str) -> int:
         return self._id(8, "run", run)

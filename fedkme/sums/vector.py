@@ -308,9 +308,9 @@ class SumVector:
         blocks: list[IntArray] = []
         count: IntArray | None = None
         for each, weight in zip(self.maps, self.weights, strict=False):
-            found = pooled_sum(table, each, layout)
-            blocks.append((found.steps * weight).reshape(-1))
-            count = found.count
+            total = pooled_sum(table, each, layout)
+            blocks.append((total.steps * weight).reshape(-1))
+            count = total.count
         if self.query.counts:
             if count is None:
                 count = _counts(table, layout.columns)
@@ -326,13 +326,13 @@ class SumVector:
     def parts(self, vector: FloatArray | IntArray) -> tuple[list[FloatArray], FloatArray | None]:
         """Sums of every map, (J, C) float64 in their own units, and the class counts, (C,), of a total."""
         columns, start = self.query.layout.columns, 0
-        found: list[FloatArray] = []
+        sums: list[FloatArray] = []
         for size, weight in zip(self._sizes, self.weights, strict=True):
             block = vector[start : start + size].astype(np.float64) / weight
             start += size
-            found.append(block)
-        counts = found.pop() if self.query.counts else None
-        return [block.reshape(-1, columns) * ROW_UNIT for block in found], counts
+            sums.append(block)
+        counts = sums.pop() if self.query.counts else None
+        return [block.reshape(-1, columns) * ROW_UNIT for block in sums], counts
 
     def sums(self, vector: IntArray, rows: int) -> list[PooledSum]:
         """The exact sums of an unweighted total.
@@ -345,12 +345,12 @@ class SumVector:
         else:
             counts = np.zeros(columns, dtype=np.int64)
             counts[0] = rows
-        found = []
+        sums = []
         for each in self.maps:
             size = each.dimension * columns
-            found.append(PooledSum(vector[start : start + size].reshape(-1, columns), counts))
+            sums.append(PooledSum(vector[start : start + size].reshape(-1, columns), counts))
             start += size
-        return found
+        return sums
 
 
 def weighted(query: SumQuery, schema: Schema, release: PooledRelease) -> SumQuery:

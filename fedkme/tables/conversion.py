@@ -345,8 +345,8 @@ def _categories(
         plain = normal(text, read)
         word = plain_words.get(text, plain_words.get(plain, text))
         name = normal(word, read)
-        known = [names[each] for each in (word, name, TRUTH.get(name, name)) if each in names]
-        return known[0] if known else _FOREIGN if foreign(text) else _STRANGE
+        indices = [names[each] for each in (word, name, TRUTH.get(name, name)) if each in names]
+        return indices[0] if indices else _FOREIGN if foreign(text) else _STRANGE
 
     if isinstance(cells, np.ndarray):
         different, inverse = distinct(cells)

@@ -142,13 +142,13 @@ def owner_entry_from_bytes(body: bytes) -> OwnerEntry:
 def curator_entry_to_bytes(entry: CuratorEntry) -> bytes:
     """Write inputs of a run."""
     message = pb.CuratorEntry(lines=entry.lines)
-    for kept in entry.answers:
+    for each in entry.answers:
         message.answers.add(
-            owner=kept.owner,
-            seq=kept.seq,
-            step=kept.step,
-            messages=() if kept.answer is None else answer_to_wire(kept.answer),
-            lost=None if kept.lost is None else codecs.REFUSAL.to_wire(kept.lost),
+            owner=each.owner,
+            seq=each.seq,
+            step=each.step,
+            messages=() if each.answer is None else answer_to_wire(each.answer),
+            lost=None if each.lost is None else codecs.REFUSAL.to_wire(each.lost),
         )
     for purpose, values in entry.draws:
         message.draws.add(purpose=purpose, values=values.astype("<f8").tobytes())

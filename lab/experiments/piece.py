@@ -86,6 +86,6 @@ def require(files: Sequence[str]) -> None:
     """
     absent = [file for file in dict.fromkeys(files) if not data_file(file).is_file()]
     if absent:
-        names = " ".join(known[0] for file in absent if (known := set_of(Path(file))))
+        names = " ".join(source[0] for file in absent if (source := set_of(Path(file))))
         cause = f"there is no {', no '.join(Path(file).name for file in absent)} in the folder of the data"
         raise DataError(cause, f"Run: fedkme data {names}; or set FEDKME_DATA to the folder that has it.")

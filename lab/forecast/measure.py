@@ -140,8 +140,8 @@ def main() -> None:
                 lines, _ = run(grid, chosen.runs, progress.hear, "lab.forecast.measure:builds")
         draws[name] = build(chosen.data, 250, 0)
     with FILE.open(newline="", encoding="utf-8") as text:
-        kept = [line for line in csv.reader(text) if line[0] not in (*names, _HEADER[0])]
-    measured = sorted([*kept, *summarised(lines, draws)], key=lambda line: str(line[0]))
+        others = [line for line in csv.reader(text) if line[0] not in (*names, _HEADER[0])]
+    measured = sorted([*others, *summarised(lines, draws)], key=lambda line: str(line[0]))
     with FILE.open("w", newline="", encoding="utf-8") as text:
         csv.writer(text, lineterminator="\n").writerows([_HEADER, *measured])
 

@@ -57,11 +57,11 @@ def market(
     if data is not None:
         os.environ["FEDKME_DATA"] = str(data.absolute())  # worker processes read it
     with closing(Progress(sys.stderr)) as progress:
-        found, failed = run(grid, out, progress.hear)
+        lines, failed = run(grid, out, progress.hear)
     if as_json:
-        print_json([asdict(line) for line in found])
+        print_json([asdict(line) for line in lines])
     else:
-        typer.echo(tables(found, grid))
+        typer.echo(tables(lines, grid))
     if failed:
         raise DataError(f"{', '.join(failed)}: not measured", "Set FEDKME_DATA to the folder of their data.")
 
@@ -92,12 +92,12 @@ def _known(text: str, known: Sequence[str], what: str) -> tuple[str, ...]:
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(part) for part in _parts(text))
+        numbers = tuple(float(part) for part in _parts(text))
     except ValueError:
-        found = (math.nan,)
-    if not all(0 < value < math.inf for value in found):
+        numbers = (math.nan,)
+    if not all(0 < value < math.inf for value in numbers):
         raise ConfigError(f"{option} {text[:40]!r} is no list of positive numbers", "Give it as 1,2,5.")
-    return found
+    return numbers
 
 
 def _whole(text: str, option: str, least: int = 1) -> tuple[int, ...]:

@@ -238,10 +238,10 @@ def _rare(name: str, column: str, value: str | float, folder: Path, rows: int, s
     schema, people = adults(folder)
     rng = generator(seed, "market", name)
     place = schema.names.index(column)
-    asked = next(each for each in schema.columns if each.name == column)
+    feature = next(each for each in schema.columns if each.name == column)
     values = people.values[:, place]
-    if isinstance(asked, Category):
-        sought = values == asked.categories.index(str(value))
+    if isinstance(feature, Category):
+        sought = values == feature.categories.index(str(value))
     else:
         sought = values >= float(value)
     held = sought & (rng.random(len(people)) < 2 / 3)

@@ -224,10 +224,10 @@ def rankings(lines: Sequence[Line], setting: Setting) -> str:
     scores = setting.select(lines)
     table = [_row(["layout", "K", "Kendall's tau"]), _row(["---"] * 3)]
     for name in KINDS:
-        found = list(scores.get((name, OURS), {}).values())
-        values = [line.kendall for line in found if not math.isnan(line.kendall)]
+        runs = list(scores.get((name, OURS), {}).values())
+        values = [line.kendall for line in runs if not math.isnan(line.kendall)]
         if values:
-            table.append(_row([name, str(found[0].owners), f"{np.mean(values):.2f}"]))
+            table.append(_row([name, str(runs[0].owners), f"{np.mean(values):.2f}"]))
     return "\n".join(table) + "\n"
 
 

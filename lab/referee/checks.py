@@ -47,8 +47,8 @@ def _nothing(folder: Path, seed: int) -> None:
 
 def _written(folder: Path, seed: int) -> _Found:
     """Figures that the file wrote."""
-    found: Any = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
-    return {str(name): value if isinstance(value, str) else float(value) for name, value in found.items()}
+    figures: Any = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    return {str(name): value if isinstance(value, str) else float(value) for name, value in figures.items()}
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ def _figures(
     cost = run_file(plan.interpreters[check.entrant.environment], check.entrant.file, folder, plan.limit)
     if cost.failure:
         return [Figure(key, MADE, "", math.nan, cost.failure)]
-    found = check.score(folder, key.seed)
+    values = check.score(folder, key.seed)
     figures = []
     for name in check.names:
-        value = found.get(name, "the file gave none")
+        value = values.get(name, "the file gave none")
         if isinstance(value, str):
             say(f"{key.table}, {name} is left out: {value}")
         else:
@@ -244,5 +244,5 @@ def paths_given(given: Mapping[str, Path]) -> dict[str, Path]:
     for name, path in given.items():
         if name not in GIVEN or not path.exists():
             raise ConfigError(f"--given {name[:40]}={path} is of no use", f"Give {' or '.join(GIVEN)}=PATH.")
-    found = shutil.which("promtool")
-    return ({"promtool": Path(found)} if found else {}) | dict(given)
+    program = shutil.which("promtool")
+    return ({"promtool": Path(program)} if program else {}) | dict(given)

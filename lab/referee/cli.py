@@ -81,9 +81,9 @@ def referee_command(
 
     pythons = _pairs(python or (), "--python")
     own = _rivals(rival or (), pythons)
-    known = {check.table for check in CHECKS}
+    tests = {check.table for check in CHECKS}
     names, only = _parts(tables), _known_entrants(entrants)
-    chosen = _tables([name for name in names if name not in known], tuple(QUICK) if quick else (), names)
+    chosen = _tables([name for name in names if name not in tests], tuple(QUICK) if quick else (), names)
     plan = RefereePlan(
         chosen,
         {name: [*_entrants(only, QUICK.get(name, ()) if quick else ()), *own] for name in chosen},
@@ -93,7 +93,7 @@ def referee_command(
         limit or (300.0 if quick else 900.0),
     )
     checks = ChecksPlan(
-        [x for x in CHECKS if x.table in (names or known) and x.entrant.name in (only or [x.entrant.name])],
+        [x for x in CHECKS if x.table in (names or tests) and x.entrant.name in (only or [x.entrant.name])],
         plan.seeds,
         plan.interpreters,
         paths_given(_pairs(given or (), "--given")),
@@ -250,17 +250,17 @@ def _tables(
     """Tables by name whose files are here; others are left out with a word."""
     from lab.referee.tables import tables
 
-    known = tables()
-    names = given or () if with_checks else given or list(usual) or list(known)
+    every = tables()
+    names = given or () if with_checks else given or list(usual) or list(every)
     for name in names:
-        if name not in known:
-            raise ConfigError(f"there is no table '{name[:40]}'", f"Choose of {', '.join(known)}.")
-        if not known[name].is_here():
-            _say(f"{name} is left out: {known[name].file} is not in the folder of the data ($FEDKME_DATA).")
-    found = {name: known[name] for name in names if known[name].is_here()}
-    if not found and len(given) == len(with_checks):
+        if name not in every:
+            raise ConfigError(f"there is no table '{name[:40]}'", f"Choose of {', '.join(every)}.")
+        if not every[name].is_here():
+            _say(f"{name} is left out: {every[name].file} is not in the folder of the data ($FEDKME_DATA).")
+    here = {name: every[name] for name in names if every[name].is_here()}
+    if not here and len(given) == len(with_checks):
         raise DataError("no table has its file", "Set FEDKME_DATA to the folder of the public data.")
-    return found
+    return here
 
 
 def _known_entrants(text: str) -> list[str]:
@@ -268,10 +268,10 @@ def _known_entrants(text: str) -> list[str]:
     from lab.referee.checks import CHECKS
     from lab.referee.entrants import ENTRANTS
 
-    known = dict.fromkeys([*ENTRANTS, *(check.entrant.name for check in CHECKS)])
+    entrants = dict.fromkeys([*ENTRANTS, *(check.entrant.name for check in CHECKS)])
     for name in _parts(text):
-        if name not in known:
-            raise ConfigError(f"there is no entrant '{name[:40]}'", f"Choose of {', '.join(known)}.")
+        if name not in entrants:
+            raise ConfigError(f"there is no entrant '{name[:40]}'", f"Choose of {', '.join(entrants)}.")
     return _parts(text)
 
 
@@ -285,32 +285,32 @@ def _rivals(given: Sequence[str], pythons: Mapping[str, Path]) -> list[Entrant]:
     """Rivals of the user's own files."""
     from lab.referee.entrants import ENTRANTS, Entrant
 
-    found = _pairs(given, "--rival")
-    for name, file in found.items():
+    rivals = _pairs(given, "--rival")
+    for name, file in rivals.items():
         if name in ENTRANTS or name not in pythons or not file.is_file():
             remedy = f"Give --rival {name}=FILE of a new name, and --python {name}=PATH."
             raise ConfigError(f"the rival {name[:40]} cannot be run", remedy)
-    return [Entrant(name, file.absolute(), name) for name, file in found.items()]
+    return [Entrant(name, file.absolute(), name) for name, file in rivals.items()]
 
 
 def _pairs(given: Sequence[str], option: str) -> dict[str, Path]:
-    found = dict[str, Path]()
+    pairs = dict[str, Path]()
     for pair in given:
         name, equals, path = pair.partition("=")
         if not (name and equals and path):
             raise ConfigError(f"{option} {pair[:60]!r} is no NAME=PATH", f"Give it as {option} dpmm=PATH.")
-        found[name] = Path(path)
-    return found
+        pairs[name] = Path(path)
+    return pairs
 
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(part) for part in _parts(text))
+        numbers = tuple(float(part) for part in _parts(text))
     except ValueError:
-        found = (0.0,)
-    if not all(0 < value < 1000 for value in found):
+        numbers = (0.0,)
+    if not all(0 < value < 1000 for value in numbers):
         raise ConfigError(f"{option} {text[:40]!r} is no list of positive numbers", "Give it as 0.3,1,3.")
-    return found
+    return numbers
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -67,8 +67,8 @@ def prepare(name: str, home: Path = HOME) -> Path:
     for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], [str(python), *install]):
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if ended.returncode:
-            said = " / ".join(ended.stderr.strip().splitlines()[-3:])
-            cause = f"the environment {name} could not be made: {said[:400]}"
+            output = " / ".join(ended.stderr.strip().splitlines()[-3:])
+            cause = f"the environment {name} could not be made: {output[:400]}"
             raise DataError(cause, f"Make one yourself and give it as --python {name}=PATH.")
     (folder / _DONE).write_text(environment.text, encoding="utf-8")
     return python
@@ -81,12 +81,12 @@ def _is_made(folder: Path, environment: Environment) -> bool:
 
 def interpreters(given: Mapping[str, Path], home: Path = HOME) -> dict[str, Path]:
     """Interpreters by environment: those given, and those that were made before; "" is our own."""
-    found = {
+    made = {
         name: home / name / "bin" / "python"
         for name, environment in environments().items()
         if _is_made(home / name, environment)
     }
-    return {"": Path(sys.executable)} | found | dict(given)
+    return {"": Path(sys.executable)} | made | dict(given)
 
 
 @cache

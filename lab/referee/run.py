@@ -148,8 +148,8 @@ def score_rows(
             continue
         try:
             made = read_made(folder / "made.csv", table) if made is None else made
-            found = score.measure(MadeRows(table, split(), made, folder, key.seed), python)
-            yield [Figure(key, name, scored, found.get(name, math.nan)) for name in score.names]
+            figures = score.measure(MadeRows(table, split(), made, folder, key.seed), python)
+            yield [Figure(key, name, scored, figures.get(name, math.nan)) for name in score.names]
         except (FedkmeError, RuntimeError) as error:
             yield [Figure(key, name, scored, math.nan, str(error)[:200]) for name in score.names]
 

@@ -140,10 +140,10 @@ def _rank_correlations(rows: MadeRows, table: Table) -> NDArray[np.float64]:
 def _models(rows: MadeRows, _: Path) -> Figures:
     schema = rows.table.schema
     one_hot = tuple(column.name for column in schema.columns if not isinstance(column, Numeric))
-    found = classifiers.evaluate(rows.made, rows.split.test, schema, ("LR", "GBM"), rows.seed, one_hot)
+    scores = classifiers.evaluate(rows.made, rows.split.test, schema, ("LR", "GBM"), rows.seed, one_hot)
     return {
-        "AUC logistic": _chance_if_none(found["LR"].auc),
-        "AUC boosted": _chance_if_none(found["GBM"].auc),
+        "AUC logistic": _chance_if_none(scores["LR"].auc),
+        "AUC boosted": _chance_if_none(scores["GBM"].auc),
     }
 
 
@@ -153,8 +153,8 @@ def _chance_if_none(auc: float) -> float:
 
 
 def _forest(rows: MadeRows, _: Path) -> Figures:
-    found = classifiers.evaluate(rows.made, rows.split.test, rows.table.schema, ("RF",), rows.seed)
-    return {"label right, forest": found["RF"].accuracy}
+    scores = classifiers.evaluate(rows.made, rows.split.test, rows.table.schema, ("RF",), rows.seed)
+    return {"label right, forest": scores["RF"].accuracy}
 
 
 def _impossible(rows: MadeRows, _: Path) -> Figures:
@@ -172,8 +172,8 @@ def _outside(file: str) -> Callable[[MadeRows, Path], Figures]:
         cost = run_file(python, HERE / file, rows.folder, 900.0)
         if cost.failure:
             raise RuntimeError(f"{file}: {cost.failure}")
-        found: Any = json.loads((rows.folder / "figures.json").read_text(encoding="utf-8"))
-        return {str(name): float(value) for name, value in found.items()}
+        figures: Any = json.loads((rows.folder / "figures.json").read_text(encoding="utf-8"))
+        return {str(name): float(value) for name, value in figures.items()}
 
     return measure
 

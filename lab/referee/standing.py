@@ -132,7 +132,7 @@ def _entry(run: RunKey) -> _Entry:
 
 def standings(figures: Sequence[Figure], published: Sequence[PublishedFigure]) -> list[RowStanding]:
     """Compare our default with rivals, figure by figure; lost rows first."""
-    means, found = _Means(figures), list[RowStanding]()
+    means, rows = _Means(figures), list[RowStanding]()
     for table, entrant, epsilon, trust in means.entries:
         if entrant != OURS:
             continue
@@ -144,8 +144,8 @@ def standings(figures: Sequence[Figure], published: Sequence[PublishedFigure]) -
                 continue
             quoted = [x for x in published if (x.table, x.epsilon, x.figure) == (table, epsilon, name)]
             if (row := _standing(means, place, math.nan if ours is None else ours, quoted)) is not None:
-                found.append(row)
-    return sorted(found, key=lambda row: (_ORDER.index(row.verdict), row.place))
+                rows.append(row)
+    return sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.place))
 
 
 def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFigure]) -> RowStanding | None:

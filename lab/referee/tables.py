@@ -69,15 +69,15 @@ class RefereeTable:
 
 def columns_of_table(table: Table, schema: Schema) -> dict[str, NDArray[Any]]:
     """Columns by name, categories and classes as text."""
-    found: dict[str, NDArray[Any]] = {}
+    by_name: dict[str, NDArray[Any]] = {}
     for column, values in zip(schema.columns, np.asarray(table.values).T, strict=True):
         if isinstance(column, Category):
-            found[column.name] = np.array(column.categories)[values.astype(np.int64)]
+            by_name[column.name] = np.array(column.categories)[values.astype(np.int64)]
         else:
-            found[column.name] = values.astype(np.int64) if column.integer else values
+            by_name[column.name] = values.astype(np.int64) if column.integer else values
     if schema.label is not None and table.labels is not None:
-        found[schema.label.name] = np.array(schema.classes)[table.labels]
-    return found
+        by_name[schema.label.name] = np.array(schema.classes)[table.labels]
+    return by_name
 
 
 def columns_as_plain(schema: Schema) -> list[dict[str, Any]]:
@@ -278,7 +278,7 @@ def tables() -> dict[str, RefereeTable]:
         "rules": _ADULT_RULES,
         "ordered": _ADULT_ORDERED,
     }
-    found = {
+    tables = {
         "adult": RefereeTable(split=lambda seed: _adult(0.9, 0.1, seed), **adult),
         "adult-atoms": RefereeTable(
             split=lambda seed: _adult(0.9, 0.1, seed), **adult | {"schema": _without_rules(_adult_schema())}
@@ -292,8 +292,8 @@ def tables() -> dict[str, RefereeTable]:
             ("AGEP", "EDU", "PINCP_DECILE"),
         ),
     }
-    found |= {name: _of_sites(table) for name, table in site_tables().items()}
-    return found | {f"xor-{k}": xor_table(k) for k in range(2, 8)}
+    tables |= {name: _of_sites(table) for name, table in site_tables().items()}
+    return tables | {f"xor-{k}": xor_table(k) for k in range(2, 8)}
 
 
 def codes(table: Table, real: Table, schema: Schema, bins: int = 8) -> NDArray[np.int64]:

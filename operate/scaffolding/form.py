@@ -85,8 +85,8 @@ class SimulationForm:
                 return _page(self._columns(fields, self._drafted(fields)))
             return self._started(fields)
         except FedkmeError as error:
-            said = banner(f"{error.cause}. {error.remedy}")
-            return _page(joined([said, self._files(fields)], "\n"))
+            message = banner(f"{error.cause}. {error.remedy}")
+            return _page(joined([message, self._files(fields)], "\n"))
 
     def _files(self, fields: Fields) -> Html:
         """First page: whose file is which, and what is wanted."""
@@ -127,10 +127,10 @@ class SimulationForm:
 
     def _columns(self, fields: Fields, made: Path, faults: str = "") -> Html:
         """Second page: the schema, which can be edited, and what the check of the files found."""
-        said, fits = (faults, False) if faults else _checked(made, fix=True)
+        findings, fits = (faults, False) if faults else _checked(made, fix=True)
         mended = "Every file fits: what is found below is mended, in this schema or in the file's settings."
         text = (made / SCHEMA).read_text(encoding="utf-8")
-        kept = (
+        hidden = (
             tag("input", type="hidden", name=name, value=value)
             for name in _CHOSEN
             for value in fields.get(name, ())
@@ -140,14 +140,14 @@ class SimulationForm:
         again = tag("input", type="checkbox", name="rehearsal", value="yes")
         return tag(
             "form",
-            *kept,
+            *hidden,
             tag("input", type="hidden", name="made", value=made.name),
             note(
                 "Owners agree on this schema in public. FROM DATA was read in the sample: replace if private."
             ),
             area,
             note(mended if fits else "Not every file fits: edit this schema, or the files."),
-            tag("pre", said),
+            tag("pre", findings),
             tag("p", tag("label", again, " A rehearsal: baselines are compared; the noise protects nobody.")),
             tag("p", tag("button", "Start", type="submit")),
             method="post",
@@ -184,11 +184,11 @@ class SimulationForm:
         text = _one(fields, "schema").replace("\r\n", "\n")
         replace(made / SCHEMA, text.encode())
         try:
-            said, fits = _checked(made, fix=False)
+            findings, fits = _checked(made, fix=False)
         except FedkmeError as error:
-            said, fits = str(error), False
+            findings, fits = str(error), False
         if not fits:
-            return _page(self._columns(fields, made, said))
+            return _page(self._columns(fields, made, findings))
         release, rehearsal = _one(fields, "kind") != "summary", bool(_one(fields, "rehearsal"))
         size, epsilon = ("rows", "epsilon") if release else ("p", "privacy.epsilon")
         wishes = [f"{size}={_number(fields, 'rows')}", f"{epsilon}={_number(fields, 'epsilon')}"]
@@ -199,14 +199,14 @@ class SimulationForm:
         return ""
 
     def _offered(self) -> list[str]:
-        found = (
+        files = (
             path
             for pattern in ("*", "*/*")
             for path in self.folder.glob(pattern)
             if path.name.lower().endswith(_ENDINGS) and path.is_file()
             if not any(part.startswith(".") for part in path.relative_to(self.folder).parts)
         )
-        return sorted(str(path.relative_to(self.folder)) for path in found)[:MOST_FILES]
+        return sorted(str(path.relative_to(self.folder)) for path in files)[:MOST_FILES]
 
 
 def carry_out(request: RunRequest) -> int:

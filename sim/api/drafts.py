@@ -64,9 +64,9 @@ class ColumnDraft:
         """
         fields = self._model.model_fields
         if key not in fields:
-            known = f"Known are {', '.join(fields)}."
+            hint = f"Known are {', '.join(fields)}."
             raise ConfigError(
-                f"column '{self._name}': '{key}' is not a key", _meant(key, fields).strip() or known
+                f"column '{self._name}': '{key}' is not a key", _meant(key, fields).strip() or hint
             )
         self._schema._set(self._name, key, _plain(value))
 

@@ -61,8 +61,8 @@ class CallProgress(Follower):
 
     def tell(self) -> None:
         """Warn of every line that was kept, once, at the line of the caller."""
-        kept, self._warnings = dict.fromkeys(self._warnings), []
-        for line in kept:
+        lines, self._warnings = dict.fromkeys(self._warnings), []
+        for line in lines:
             warnings.warn(line, FedkmeWarning, stacklevel=CALLER)
 
     def _at(self, done: int, total: int | None, words: str) -> None:

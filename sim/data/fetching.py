@@ -155,5 +155,5 @@ def fault_of_content(wanted: PublicSet, file: Path) -> str:
         DataError: the file cannot be read.
         MissingDependencyError: a .parquet file without pyarrow.
     """
-    found = content_of(file, wanted.in_any_order)
-    return "" if found == wanted.content else f"the SHA-256 of its content is {found}, not {wanted.content}"
+    digest = content_of(file, wanted.in_any_order)
+    return "" if digest == wanted.content else f"the SHA-256 of its content is {digest}, not {wanted.content}"

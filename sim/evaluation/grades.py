@@ -84,8 +84,8 @@ def _of_models(evaluation: Mapping[str, Any]) -> tuple[str, str]:
     figures = f"AUC {made[name]:.2f}, of owners' rows {real[name]:.2f}"
     if skill <= CERTAIN * noise:
         return CANNOT_TELL, f"{figures}, too little to compare"
-    kept = (made[name] - 0.5) / skill
-    return "good" if kept >= KEPT else "fair" if kept >= USABLE else "poor", figures
+    share = (made[name] - 0.5) / skill
+    return "good" if share >= KEPT else "fair" if share >= USABLE else "poor", figures
 
 
 def _no_better(pairs: str, columns: str) -> str:

@@ -256,10 +256,10 @@ def metrics_of_target(release: Path, out: Path, schema: Schema, validation: Tabl
 def _about(release: Path) -> dict[str, Any]:
     """Method, sizes and privacy statements of a release, by its metrics or its card."""
     card = next(iter(sorted(release.glob("*.card.json"))), None)
-    known = release / METRICS
+    metrics = release / METRICS
     facts: Mapping[str, Any] = {}
-    if known.exists():
-        facts = read_object(known)
+    if metrics.exists():
+        facts = read_object(metrics)
     elif card is not None:
         method = protocol_of((release / RELEASE).read_bytes(), RELEASE)
         facts = received_release(CONSUMER, method, read_object(card))

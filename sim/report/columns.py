@@ -40,7 +40,7 @@ def distances(compared: Mapping[str, Any], made: str, note: str) -> html.Html:
 
 def lost(compared: Mapping[str, Any]) -> str:
     """Name the columns and pairs that are far from the real ones; empty where nothing was compared."""
-    said = []
+    phrases = []
     for of, halves, what in (
         ("columns", "real_halves", "columns"),
         ("pairs", "real_halves_pairs", "pairs of columns"),
@@ -50,11 +50,11 @@ def lost(compared: Mapping[str, Any]) -> str:
         if not by_name:
             continue
         if not far:
-            said.append(f"All {what} are kept.")
+            phrases.append(f"All {what} are kept.")
             continue
         named = ", ".join(far[:_MOST_NAMED]) + (" and others" if len(far) > _MOST_NAMED else "")
-        said.append(f"Lost or blurred: {len(far)} of {len(by_name)} {what} ({named}).")
-    return " ".join(said)
+        phrases.append(f"Lost or blurred: {len(far)} of {len(by_name)} {what} ({named}).")
+    return " ".join(phrases)
 
 
 def shares(compared: Mapping[str, Any], made: str, real: str, note: str) -> html.Html:

@@ -83,7 +83,7 @@ def outcome(entries: Statements) -> list[str]:
         each for each in entries if each["accountant"] == "sound" and each.get("unit", ONE_ROW) == ONE_ROW
     ]
     seen: list[str] = []
-    told: list[str] = []
+    lines: list[str] = []
     for of_consumer, whose in ((False, "owners' rows"), (True, "D_v")):
         group = [each for each in proven if str(each["protected"]).startswith(VALIDATION) is of_consumer]
         rows: dict[str, int] = {}
@@ -95,10 +95,10 @@ def outcome(entries: Statements) -> list[str]:
             bounds[observer] = number(float(entry["epsilon"])) + (f" {helped}{condition}" if helped else "")
         if group:
             seen.append(f"{whose} {', '.join(f'by {name} {many}' for name, many in rows.items())}")
-            told.append(f"{whose} {', '.join(f'to {name} {bound}' for name, bound in bounds.items())}")
+            lines.append(f"{whose} {', '.join(f'to {name} {bound}' for name, bound in bounds.items())}")
     if not proven:
         return []
-    return [f"Rows seen as they are: {'; '.join(seen)}.", f"Epsilon (inf: no bound): {'; '.join(told)}."]
+    return [f"Rows seen as they are: {'; '.join(seen)}.", f"Epsilon (inf: no bound): {'; '.join(lines)}."]
 
 
 def _line(entry: Mapping[str, Any]) -> str:

@@ -91,20 +91,20 @@ def render(run: SummaryFolder) -> str:
     return html.document(f"{m['scenario']}: fedkme run", head, sections, details)
 
 
-def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: datetime) -> str:
+def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], arrived: datetime) -> str:
     """The page of a summary as its consumer knows it, which was not told whose rows came.
 
     Args:
         metrics: as `received_metrics` makes them.
         arrays: of summary.npz.
-        came: time at which the rows were written, in UTC.
+        arrived: time at which the rows were written, in UTC.
     """
     m = metrics
     head = [
         html.tag("h1", f"{m['consumer']}: {m['run']}"),
         _verdict(m),
         html.about(f"{m['status']} · p = {m['p']} rows · γ = {number(m['gamma'])}"),
-        html.written(came),
+        html.written(arrived),
         *map(html.about, plan_lines(m)),
         html.banner(ALONE),
         *(html.banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),

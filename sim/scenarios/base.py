@@ -231,7 +231,7 @@ def locate(path: Path, key: str, base_dir: Path | None) -> Path:
     file = place(path, base_dir)
     if not file.is_file():
         given = f"with --set scenario.{key}=FILE"
-        bring = f"`fedkme data {known[0]}` brings it; or name it {given}." if (known := set_of(file)) else ""
+        bring = f"`fedkme data {kind[0]}` brings it; or name it {given}." if (kind := set_of(file)) else ""
         if unset := re.search(r"\$\{?(\w+)", str(file)):
             raise ConfigError(
                 f"scenario.{key}: the variable of the environment {unset[1]} is not set",

@@ -39,8 +39,8 @@ def with_stand_in(config: SettingsT) -> SettingsT:
     path = getattr(config, "path", None)
     if not isinstance(path, Path) or not is_public(path) or os.environ.get(VARIABLE):
         return config
-    known = set_of(path)
-    if known is None or known[0] != getattr(config, "kind", None) or place(path, None).is_file():
+    source = set_of(path)
+    if source is None or source[0] != getattr(config, "kind", None) or place(path, None).is_file():
         return config
     return config.model_copy(update={"path": STAND_IN})
 

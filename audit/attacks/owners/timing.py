@@ -86,10 +86,10 @@ def _seconds(keys: KeyRing, fill: Fill, present: bool) -> float:
     )
     handler = CellHandler("audit", owner)
     terms = CellTerms(_BOOK.to_json(), 1.0, noise, _ASKED, fill=fill)
-    said = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)
+    invitation = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)
     first = int(_BOOK.cells_of(_SCHEMA.encode(_CORNERS[:1]))[0])
     shares: NDArray[np.float64] = np.eye(_BOOK.cells)[first]
-    bodies: list[Body] = [said, AskHistogram(), FillOrder(_ASKED, shares)]
+    bodies: list[Body] = [invitation, AskHistogram(), FillOrder(_ASKED, shares)]
     for number, body in enumerate(bodies, 1):
         began = time.thread_time()
         entry = handler.answer(Directive("audit", int(number > 1), number, body))

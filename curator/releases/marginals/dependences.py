@@ -215,23 +215,23 @@ def missing_from(screen: Screen, sample: IntArray, rows: int) -> list[Dependence
             place
         )
     alike = Counter(map(len, sets))
-    found = []
+    dependences = []
     for columns, places in sets.items():
         squares, variance = np.square(sums[places] - expected[places]), variances[places]
         chance = float(gammaincc(len(places) / 2.0, (squares / variance).sum() / 2.0))
         if chance * alike[len(columns)] * len(alike) < ERROR:
             size, noise = math.sqrt(max(0.0, float((squares - variance).sum()))), math.sqrt(variance.mean())
-            found.append(Dependence(size, noise, columns))
-    return sorted(found, key=lambda each: (-each.surely, each.columns))
+            dependences.append(Dependence(size, noise, columns))
+    return sorted(dependences, key=lambda each: (-each.surely, each.columns))
 
 
-def apart(found: Iterable[Dependence], label: int | None) -> list[Dependence]:
+def apart(dependences: Iterable[Dependence], label: int | None) -> list[Dependence]:
     """The surest dependences that share no column but the label.
 
     Others may be echoes of these: the next round, whose model has these, tells.
     """
     chosen: list[Dependence] = []
-    for each in found:
+    for each in dependences:
         taken = {column for other in chosen for column in other.columns} - {label}
         if len(chosen) < MOST_FOUND and taken.isdisjoint(each.columns):
             chosen.append(each)

@@ -146,9 +146,9 @@ async def rounds(
         cliques, sigmas = [*(each.clique for each in again), *chosen], list(map(measurement_sigma, costs))
         answers = await measure(oracle, budget, cliques, sigmas, sizes, groups)
         tilts += [answer for answer, each in zip(answers, again, strict=False) if not each.fits]
-        kept = [answer for answer in answers if answer not in tilts]
-        grouped += [answer for answer in kept if answer.clique[-1] >= len(sizes)]
-        fitted += [answer for answer in kept if answer.clique[-1] < len(sizes)]
+        counts = [answer for answer in answers if answer not in tilts]
+        grouped += [answer for answer in counts if answer.clique[-1] >= len(sizes)]
+        fitted += [answer for answer in counts if answer.clique[-1] < len(sizes)]
         whole = sizes_with(groups, sizes)
         zeros = {each.clique: np.zeros([whole[c] for c in each.clique]) for each in (*fitted, *grouped)}
         tree = Model(sizes, zeros, groups, model.zeros)
@@ -184,10 +184,10 @@ def _ask_again(
 ) -> list[Again]:
     """Choose tables of the dependences that stand out."""
     law = model if screened.label is None else tilted(model, screened.label, tilts, rows)
-    found = apart(standing_out(screen, law, rows), screened.label)
+    dependences = apart(standing_out(screen, law, rows), screened.label)
     tables: list[Again] = []
-    for dependence in found:
-        sigma = measurement_sigma(AGAIN_SHARE * total / len(found))
+    for dependence in dependences:
+        sigma = measurement_sigma(AGAIN_SHARE * total / len(dependences))
         have = [*cliques, *(each.clique for each in tables if each.fits)]
         table = table_of(dependence, screened, model, sigma, have, groups, DEPENDENCE_CELLS)
         if table is not None:

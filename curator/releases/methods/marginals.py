@@ -382,10 +382,10 @@ def _grade_of_models(stored: StoredCounts, made: Table) -> tuple[str, str] | Non
     """
     if stored.screen is None or stored.schema.label is None:
         return None
-    found = missing_from(stored.screen, stored.binning.encode(made, "made rows"), stored.rows)
-    if not found:
+    lacking = missing_from(stored.screen, stored.binning.encode(made, "made rows"), stored.rows)
+    if not lacking:
         return CANNOT_TELL, "a screen finds nothing that the rows lack, which proves nothing"
-    names, most = stored.binning.names, found[0]
+    names, most = stored.binning.names, lacking[0]
     *others, last = (names[column] for column in most.columns if column != len(names) - 1)
     share = min(most.rows / (2.0 * stored.rows), 1.0)
     how = f"rows lack how {names[-1]} depends on {', '.join(others)} and {last}"

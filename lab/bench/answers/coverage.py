@@ -138,13 +138,13 @@ def evidences(
         method = make_method(release_settings({**settings, "epsilon": own.epsilon}), own.schema, None, 1)
         table = own.sampled(np.random.default_rng([seed, number]))
         try:
-            kept = asyncio.run(method.ask(FreshNoise(table, own.schema, seed * 1_000_003 + number)))
+            release = asyncio.run(method.ask(FreshNoise(table, own.schema, seed * 1_000_003 + number)))
         except NotEnoughRowsError:
             continue
         if settings["kind"] == PROTOCOL:
-            yield own, table, evidence_of(kept)
+            yield own, table, evidence_of(release)
             continue
-        stored = from_bytes(kept)
+        stored = from_bytes(release)
         evidence = SumEvidence(stored) if first is None else first.with_release(stored)
         yield own, table, evidence
         if settings["kind"] != ADAPTIVE:

@@ -15,16 +15,16 @@ def ours(rows: Any, p: int, gamma: float) -> dict[str, Any]:
     """Choose by `fk.select`: rows for equal weights, and rows with weights."""
     import fedkme as fk
 
-    found = fk.select(rows, p, gamma=gamma)
-    return {"indices": found.rows.index, "weighted": found.weighted.index, "weights": found.weights}
+    picks = fk.select(rows, p, gamma=gamma)
+    return {"indices": picks.rows.index, "weighted": picks.weighted.index, "weights": picks.weights}
 
 
 def goodpoints(rows: Any, p: int, gamma: float) -> dict[str, Any]:
     """Choose by kernel thinning, as its authors' Compress++ does it: of 4,096 rows it takes 64."""
     compress = importlib.import_module("goodpoints.compress")
     kernel = {"kernel_type": b"gaussian", "k_params": np.array([1.0 / gamma])}
-    found = compress.compresspp_kt(np.ascontiguousarray(rows, np.float64), g=4, seed=0, **kernel)
-    return {"indices": np.asarray(found)}
+    indices = compress.compresspp_kt(np.ascontiguousarray(rows, np.float64), g=4, seed=0, **kernel)
+    return {"indices": np.asarray(indices)}
 
 
 def coreax(rows: Any, p: int, gamma: float) -> dict[str, Any]:
@@ -41,8 +41,8 @@ def apricot(rows: Any, p: int, gamma: float) -> dict[str, Any]:
     squares = np.square(rows).sum(axis=1)
     gram = np.exp(-gamma * np.maximum(squares[:, None] + squares - 2.0 * (rows @ rows.T), 0.0))
     selection = importlib.import_module("apricot").FacilityLocationSelection
-    found = selection(p, metric="precomputed", optimizer="lazy").fit(gram)
-    return {"indices": np.asarray(found.ranking)}
+    fitted = selection(p, metric="precomputed", optimizer="lazy").fit(gram)
+    return {"indices": np.asarray(fitted.ranking)}
 
 
 if __name__ == "__main__":

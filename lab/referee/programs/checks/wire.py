@@ -29,15 +29,15 @@ SCHEMA = '[[columns]]\nname = "age"\nkind = "numeric"\nbounds = [0.0, 100.0]\n'
 
 def addresses(curator: subprocess.Popen[str]) -> dict[str, str]:
     """Read the curator's log until it listens; addresses of its metrics and its port by event."""
-    found: dict[str, str] = {}
+    by_event: dict[str, str] = {}
     assert curator.stderr is not None
     for line in curator.stderr:
         print(line, end="")
         event = json.loads(line) if line.startswith("{") else {}
         if "address" in event:
-            found[event["event"]] = event["address"]
-        if "listening" in found:
-            return found
+            by_event[event["event"]] = event["address"]
+        if "listening" in by_event:
+            return by_event
     raise SystemExit("the curator ended before it listened")
 
 
@@ -82,12 +82,12 @@ def main(folder: Path) -> None:
     command = [sys.executable, "-m", "curator", "serve", str(folder / "curator.toml")]
     curator = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        found = addresses(curator)
-        right = answers(found["listening"])
+        by_event = addresses(curator)
+        right = answers(by_event["listening"])
         print(right)
         figures: dict[str, float | str] = {"answers to grpc's clients": float(sum(right.values()))}
         if "promtool" in given:
-            with urllib.request.urlopen(f"http://{found['metrics']}/metrics", timeout=WAIT_S) as page:
+            with urllib.request.urlopen(f"http://{by_event['metrics']}/metrics", timeout=WAIT_S) as page:
                 figures["complaints about metrics"] = complaints(page.read(), given["promtool"])
         else:
             figures["complaints about metrics"] = "no promtool: install it, or give --given promtool=PATH"
