@@ -90,7 +90,9 @@ def _good_for(verdict: Mapping[str, Any]) -> Iterator[str]:
         names = [name for name in kinds if grades.get(name) == grade]
         if kinds is FORMS:
             where = "in every form" if len(names) == len(grades) > 1 else _and([FORMS[n] for n in names])
-            yield f"{grade.capitalize()} {where}" + ("." if place else f": {MEANINGS[grade]}.")
+            doubted = grade == "fair" and verdict.get("doubts")  # it may have been good
+            meaning = "usable" if doubted else MEANINGS[grade]
+            yield f"{grade.capitalize()} {where}" + ("." if place else f": {meaning}.")
         else:
             about = [f"{name} ({reasons[name]})" if reasons.get(name) else name for name in names]
             yield f"{grade.capitalize()} for {_and(about)}."

@@ -30,6 +30,8 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 FINISHED = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<style>{STYLE}</style>'
 WIDE = 6
 """Columns from which on a table has no room on a phone."""
+LONG = 40
+"""Signs of all names of columns from which on it has none."""
 WIDTH = 480
 """Width of a drawing in CSS pixels; the page shrinks it where there is less room."""
 
@@ -344,13 +346,13 @@ def figure(title: str, drawing: Html, caption: str) -> Html:
 def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], wide: bool = False) -> Html:
     """A table; a column whose header starts with '>' holds numbers and is set flush right.
 
-    On a narrow screen one that is wide, or has many columns, is a list of names and values for each row.
+    On a narrow screen one that is wide, or has many or long names of columns, is a list for each row.
     """
     if not rows:
         return Html()
     styles = ["n" if name.startswith(">") else "" for name in header]
     names = [name.removeprefix(">") for name in header]
-    wide = wide or len(names) >= WIDE
+    wide = wide or len(names) >= WIDE or len("".join(names)) >= LONG
     head = (tag("th", name, scope="col", class_=style) for name, style in zip(names, styles, strict=True))
     kinds = [
         {"class_": style, "data_name": name if wide else ""}

@@ -80,7 +80,8 @@ def test_a_run_ends_with_a_few_lines_for_a_first_reader() -> None:
     assert " ".join(rest) == " ".join(expected)
     doubted = metrics | {"verdict": at_most_fair(verdict, ["1 owner dropped out"])}
     text = " ".join(printed(doubted, 100, print_outcome))
-    assert "Fair with weights and with repeats: " in text
+    # A good form in doubt was "usable, but ... fresh rows ... would be nearer", which nothing supports.
+    assert "Fair with weights and with repeats: usable. Poor" in text
     assert "Poor as rows alike. At most fair, because 1 owner dropped out. Next: " in text
     old = {"grade": "fair", "sentence": "close", "advice": ""}  # of an earlier fedkme
     bare = metrics | {"downstream": {}, "mmd2": {"summary": 0.25, "uniform": 0.5}, "verdict": old}
