@@ -224,7 +224,7 @@ class Quota(Settings):
 
         Args:
             consumer: who asks.
-            rows: of the summary; 0 for a release.
+            rows: number of rows of the summary; 0 for a release.
             before: the consumer's earlier runs; its open runs are enough unless `counts_all`.
 
         Raises:

@@ -43,7 +43,7 @@ class RunDocument:
 
     Attributes:
         request: the consumer's; it decides whether the run makes a summary or a release.
-        plan: of a summary, as the consumer hears it.
+        plan: plan of a summary, as the consumer hears it.
         offer: what the consumer offered for the plan; None before, and once the run is over. On disk,
             rows of D_v in it stand beside the document.
         owners: names of the owners with which the run began; empty before.
@@ -97,7 +97,7 @@ class RequestDocument:
     """A consumer's request for a summary: asking again sends the same bytes.
 
     Attributes:
-        request: as it was made.
+        request: request as it was made.
         output: folder for the rows.
         data: digest of D_v.
         disclosures: what the request itself disclosed of D_v.
@@ -134,7 +134,7 @@ class OwnerEntry:
     """Record that an owner keeps of a directive that it answered.
 
     Attributes:
-        directive: without what nothing later needs.
+        directive: the directive without what nothing later needs.
         answer: None where it is computed again, or had secrets.
         named: rows that were given the next tokens.
     """
@@ -168,8 +168,8 @@ class CuratorEntry:
     """Inputs of a run at the curator since the entry before.
 
     Attributes:
-        answers: of owners.
-        draws: of noise sources, by purpose.
+        answers: answers of owners.
+        draws: draws of noise sources, by purpose.
         lines: SHA-256 of every line that went to the ledger with this entry.
     """
 

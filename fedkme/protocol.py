@@ -47,11 +47,11 @@ class CellTerms:
 
     Attributes:
         code_book: a public partition of rows into cells, as `CodeBook.to_json` has it.
-        gamma: of the exact kernel.
+        gamma: gamma of the exact kernel.
         noise: on the counts of an owner's histogram; None: no owner is asked to count, for coalitions have
             (docs/decisions/007).
         rows: that all owners will be asked for together, rho p.
-        classes: of the label by which each cell is counted; 0 for cells alone.
+        classes: classes of the label by which each cell is counted; 0 for cells alone.
         fill: how owners pick rows that fill an order.
     """
 
@@ -104,10 +104,10 @@ class IntendedSummary:
     an owner that would refuse it refuses these; else owners are asked to consider it.
 
     Attributes:
-        protocol: by which it will be made.
+        protocol: protocol by which it will be made.
         rows: that all owners will be asked for together.
         planned: what it will cost an owner's rows towards other owners, beside the cells.
-        dimension: of h1; 0 by cells.
+        dimension: dimension of h1; 0 in a run by cells.
     """
 
     protocol: str
@@ -155,7 +155,7 @@ class Invitation:
         run: name of the run.
         schema: digest of the public schema that the rows must follow.
         consumer: who will receive what is made in the run.
-        protocol: by which protocol it is made.
+        protocol: protocol by which it is made.
         planned: what an owner's rows will cost in the whole run: a summary towards other owners, sums towards
             the consumer.
         terms: what the family of the protocol needs.

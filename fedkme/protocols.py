@@ -70,7 +70,7 @@ class Protocol:
     """Row of the table: all that an owner agrees to by a protocol's name.
 
     Attributes:
-        name: as owners' policies, invitations and ledgers have it.
+        name: name in owners' policies, invitations and ledgers.
         family: how its runs go; it decides which terms an invitation has.
         questions: what owners are asked between the beginning and the end of a run.
         title: what a person reads.

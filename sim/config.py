@@ -175,7 +175,7 @@ def placed(settings: LaunchSettings, path: Path, given: str) -> dict[str, Any]:
 
     Args:
         settings: read from the file.
-        path: of the file.
+        path: path of the file.
         given: the user's words for the scenario: its shipped name, or this path.
     """
     file = path.absolute()

@@ -22,7 +22,7 @@ class TableStep:
 
     Attributes:
         done: runs that are in the table, those of an earlier call among them.
-        before: of these, runs that were there when this call began.
+        before: runs in the table that were there when this call began.
         total: runs that it is to have.
         line: the run that has just ended and its outcome, in words; empty before the first.
     """

@@ -75,7 +75,7 @@ def simulate_release(
     """Run a release in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         out: folder of the run, new or empty.
         shown: follows the run.
         scenario: rows of a calling program; default: the rows that the settings name.
@@ -156,7 +156,7 @@ def complete_release(
     """Make the missing files of a release from the numbers in its folder; no party is asked.
 
     Args:
-        directory: of a simulation, even a killed simulation, or a consumer's output.
+        directory: folder of a simulation, even a killed simulation, or a consumer's output.
         warn: gets a line for each file that cannot be made this time either.
         scenario: parties of the simulation; default: the parties that its settings name.
 

@@ -74,7 +74,7 @@ def simulate(
     """Run a simulation in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         out: folder of the run, new or empty.
         progress: follows the run.
         scenario: rows of a calling program; default: the rows that the settings name.

@@ -27,7 +27,7 @@ def absolute_links(text: str, url: str, tag: str) -> str:
     Args:
         text: Markdown with links relative to the root of the repository.
         url: address of the project, without a slash at its end.
-        tag: of the version, such as v0.2.0.
+        tag: tag of the version, such as v0.2.0.
     """
 
     def absolute(link: re.Match[str]) -> str:

@@ -35,12 +35,12 @@ class Experiment:
     """One game.
 
     Attributes:
-        claim: to refute.
+        claim: the claim to refute.
         statistic: the score in words.
         sample: draws scores.
-        trials: per world, in a quick audit.
+        trials: number of trials per world, in a quick audit.
         gaussian: see `split_bound`.
-        note: on the place of the game.
+        note: note on the place of the game.
         threshold: least score that speaks for the second world; None: chosen on half of the trials.
     """
 

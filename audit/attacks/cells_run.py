@@ -47,7 +47,7 @@ class ObserverView:
 
     Attributes:
         count: rows that the observer is asked for; 0 if it is not asked.
-        shares: of the order, by class and cell.
+        shares: shares of the order, by class and cell.
     """
 
     count: int = 0

@@ -35,7 +35,7 @@ def attack(
         float | None, typer.Option(min=1e-3, help="Trials over those of --quick; by default 10.")
     ] = None,
     repeat: Annotated[
-        int, typer.Option(min=1, help="Audit so often, and count how often it comes out as it must.")
+        int, typer.Option(min=1, help="Number of audits; counts those with the expected verdict.")
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the audit's simulated randomness.")] = 0,
     jobs: JobsText = "1",

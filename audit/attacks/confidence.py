@@ -38,7 +38,7 @@ class LowerBound:
     Attributes:
         epsilon: holds with probability 1 - alpha; >= 0.
         rate: frequency of the event in the world in which it is expected.
-        trials: of each world, in the second half.
+        trials: number of trials in each world, in the second half.
     """
 
     epsilon: float
@@ -61,7 +61,7 @@ def split_bound(
     Args:
         first: scores in the world D, (n,).
         second: scores in the neighbour of D, (n,).
-        delta: of the claim.
+        delta: delta of the claim.
         alpha: chance that the bound is too large.
         gaussian: the mechanism adds Gaussian noise to a score that is linear in it.
     """

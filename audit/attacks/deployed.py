@@ -121,7 +121,7 @@ class CanaryLaunch(Launch[LaunchSettings]):
         Args:
             scenario: rows of the world.
             trials: how many requests.
-            directory: of what the parties leave.
+            directory: folder for what the parties leave.
             through: see `Through`; for every party.
             consumer: its settings.
             curator: tables of its configuration.

@@ -39,7 +39,7 @@ class Effort:
 
     Attributes:
         scale: trials as a multiple of a quick audit's, which takes some minutes for everything.
-        seed: of all simulated randomness of the audit.
+        seed: seed of all simulated randomness of the audit.
         alpha: false alarm of one statistic.
     """
 
@@ -62,7 +62,7 @@ class CheckResult:
         violated: the claim does not hold.
         claimed: in the units of the statistic; for the black box an epsilon.
         measured: likewise; for the black box a lower bound that holds with probability 1 - alpha.
-        trials: per world, in the half that counts; 0 for an exact check.
+        trials: number of trials per world, in the half that counts; 0 for an exact check.
         alpha: chance of a false alarm; 0 for an exact check.
         power: the smallest violation, as a factor of what is claimed, found with probability 0.9 or more.
             1 for an exact check; None where a factor has no meaning.
@@ -88,7 +88,7 @@ class Subject:
     """A mechanism under audit.
 
     Attributes:
-        name: on the command line.
+        name: name on the command line.
         standing: decides what is expected: a sound mechanism holds, every other is broken.
         claim: what the checks hold it to.
         checks: cheapest first.

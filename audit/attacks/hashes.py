@@ -94,7 +94,7 @@ def fit_draw(rows: FloatArray, features: Features, shape: FourierShape, rounds: 
         rows: known rows in model space, (m, n); m well above n.
         features: their hashes, paired form, (m, d).
         shape: public part of the map.
-        rounds: at most.
+        rounds: largest number of rounds.
     """
     centre = rows.mean(axis=0)
     x = rows - centre
@@ -126,7 +126,7 @@ def invert(features: Features, draw: Draw, start: FloatArray, rounds: int = 60) 
         features: hashes, (m, d).
         draw: known or fitted.
         start: a row of model space, (n,).
-        rounds: at most.
+        rounds: largest number of rounds.
 
     Returns:
         (m, n).
@@ -155,10 +155,10 @@ def align(features: Features, gamma: float, public: FloatArray, axes: int, round
 
     Args:
         features: hashes, (m, d).
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         public: rows of the same distribution in model space, (k, n), none of them among the hashed.
         axes: principal axes to use; 2^axes motions are tried, at most 64.
-        rounds: of closest points.
+        rounds: number of rounds of closest points.
 
     Returns:
         (m, n), in the span of those axes.

@@ -18,7 +18,7 @@ def recount(
     """Check that the proven cost of events is at most their claim.
 
     Args:
-        claim: for all events together.
+        claim: statement for all events together.
         events: recorded disclosures.
         expected: kinds of events that must be among `events`: a record without them proves nothing.
         of: source of the events, in words.

@@ -25,7 +25,7 @@ class Tally:
 
     Attributes:
         subject: what was attacked.
-        verdicts: by repetition; the first has the audit's seed, each later one the next.
+        verdicts: verdicts by repetition; the first has the audit's seed, each later one the next.
         seconds: wall time of all of them.
     """
 

@@ -1,4 +1,4 @@
-"""Games that are whole runs: which of two worlds made the messages to another owner?
+"""Games of whole runs: an owner guesses from its messages which of two worlds another owner is in.
 
 A game is defined once, by all owners' rows in both worlds, and played over any engine (`wire`). Scores come
 from the observer's messages: over gRPC, from the messages that its handler decoded from its stream.
@@ -50,7 +50,7 @@ class OwnerView:
     """An owner's view of a run after the invitation, which is public here.
 
     Attributes:
-        broadcasts: of rounds with bids or quotes.
+        broadcasts: broadcasts of rounds with bids or quotes.
         prices: stop prices of clocks.
         asked: rounds in which the owner was asked for the row that it bid.
     """
@@ -104,15 +104,15 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class RunGame:
-    """One game.
+    """A game: two worlds, a run in each, and a score of the observer's messages.
 
     Attributes:
-        claim: to refute.
+        claim: the claim to refute.
         statistic: the score in words.
-        task: of every run.
-        rows: by owner, (m, 2), in the second world or the first; one of the owners is `OBSERVER`.
+        task: what every run computes.
+        rows: rows by owner, (m, 2), in the second world or the first; one of the owners is `OBSERVER`.
         auction: makes the auction of a run.
-        score: of the observer's view; large scores speak for the second world.
+        score: score of the observer's view; large scores speak for the second world.
         release: makes the broadcast of the summary's mean; default: a silent broadcast.
         protocol: named in the owners' invitations.
         gate: makes an owner's gate from its name, its number of rows, and the run's randomness.
@@ -180,7 +180,7 @@ def make_task(p: int) -> SummaryTask:
 
 
 def invitation_of(task: SummaryTask, protocol: str = "algorithm3") -> Invitation:
-    """Terms that owners of a game are told before round 1."""
+    """Invitation with the terms of a game, which owners get before round 1."""
     terms = AuctionTerms(task.h1.spec, task.target, task.rows)
     return Invitation(task.run, task.schema.digest(), "consumer", protocol, (), terms)
 

@@ -175,7 +175,7 @@ def encoding(schema: Schema, rows: NDArray[Any], effort: Effort) -> CheckResult:
     """The code of a row depends on the row alone, lies in [0, 1], and categories are equally far apart.
 
     Args:
-        schema: of the rows.
+        schema: schema of the rows.
         rows: (m, 1) category indices and 1 numeric column, (m, 2).
         effort: unused, the check is exact.
     """

@@ -26,7 +26,7 @@ class Failure:
     """Failing schedule, and its shortest form.
 
     Attributes:
-        schedule: as drawn.
+        schedule: the schedule as drawn.
         shortest: the schedule without faults that can be spared.
         found: violated oracles, a line each.
     """

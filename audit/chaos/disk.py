@@ -27,7 +27,7 @@ class Disk:
     """Disk of a party, which outlives its processes.
 
     Attributes:
-        store: as the last commit left it.
+        store: the store as the last commit left it.
         holder: the store of the newest process, which has the lock.
     """
 

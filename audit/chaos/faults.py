@@ -71,8 +71,8 @@ class InjectedFault:
 
     Attributes:
         party: name of the party.
-        step: of the party, over all its lives: a message that it sends, a commit, a record.
-        kind: of the fault.
+        step: number of the party's step, over all its lives: a message that it sends, a commit, a record.
+        kind: kind of the fault.
         amount: awaits until a death, messages, seconds, lost commits, or the number of a lie.
     """
 
@@ -97,9 +97,9 @@ class FaultSchedule:
     """Faults of a world.
 
     Attributes:
-        seed: of delays, pauses and order; it also chose the faults of a schedule that is not shrunk.
+        seed: seed of delays, pauses and order; it also chose the faults of a schedule that is not shrunk.
         world: number of the world in the menu.
-        faults: in order.
+        faults: faults in order.
         fresh: each life of a party has other noise, so that noise drawn twice is seen; bits are not compared.
     """
 
@@ -123,7 +123,7 @@ def draw(seed: int, world: int, steps: Mapping[str, int], owners: Sequence[str])
     """Draw the faults of a seed.
 
     Args:
-        seed: of the draw.
+        seed: seed of the draw.
         world: number of the world.
         steps: number of steps of each party in the quiet run.
         owners: parties that may lie.

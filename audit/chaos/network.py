@@ -245,7 +245,7 @@ class SimulatedNetwork:
 
     Attributes:
         server: the curator's, while it is up.
-        order: of the calls that write files.
+        order: checker of the order of the calls that write files.
         let_in: numbers under which owners' processes were let in, by the processes' lives.
         calls: that stand.
     """

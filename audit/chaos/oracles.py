@@ -30,7 +30,7 @@ def judge(outcome: PlayedSchedule, undisturbed: PlayedSchedule | None = None) ->
     """Find the violated oracles of an outcome, a line each with the oracle's name first.
 
     Args:
-        outcome: to judge.
+        outcome: the outcome to judge.
         undisturbed: outcome of the same world without faults; None: simulate it.
     """
     world = menu()[outcome.schedule.world]

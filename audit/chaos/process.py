@@ -39,7 +39,7 @@ class Fate:
     """Faults of a party over all its lives.
 
     Attributes:
-        name: of the party.
+        name: name of the party.
         faults: still to come.
         step: number of steps so far.
         skew: error of the party's clock, seconds.
@@ -86,11 +86,11 @@ class Process:
     """One life of a party.
 
     Attributes:
-        fate: of the party.
+        fate: the party's fate.
         life: number of this life, from 1.
         noise_seed: seed of this life's noise.
         chance: randomness of the process's pauses.
-        entropy: in place of the operating system's.
+        entropy: random bytes in place of the operating system's.
         calls: number of calls so far.
         alive: true until the process is killed or ended.
         let_in: true once a curator has answered it.

@@ -55,14 +55,14 @@ class PlayedSchedule:
 
     Attributes:
         schedule: that was played.
-        results: of consumers: rows, files, or the number of an error.
-        records: by run, as text, without entries that depend on times and deaths.
+        results: results of consumers: rows, files, or the number of an error.
+        records: records by run, as text, without entries that depend on times and deaths.
         ledgers: lines by party.
         steps: number of steps of each party.
         happened: faults that took effect.
         faults: violations seen during the play, a line each.
         story: virtual seconds, party, and the party's words or fault.
-        statuses: of runs, from the curator.
+        statuses: statuses of runs, from the curator.
         redrawn: parties that answered a question in two ways, with the question.
         uncharged: owners of whom a vector left before its charge was on the curator's disk, with the run.
         unreconciled: parties whose ledgers do not fit the curator's, with the reason.

@@ -36,7 +36,7 @@ class FoundBy:
     """Layers that found a fault, among the layers that its columns name.
 
     Attributes:
-        name: of the fault.
+        name: name of the fault.
         replay: line by which replay found the fault; empty if it did not.
         attack: statistic by which an attack found the fault; empty if none did.
         chaos: oracle's line by which the simulator found the fault; empty if it did not.
@@ -90,7 +90,7 @@ def by_chaos(fault: PlantedFault, first: int = 0) -> tuple[int, str]:
     """Number of schedules, from seed 0, until the simulator finds a fault, and its line; 0 if it does not.
 
     Args:
-        fault: to plant.
+        fault: the fault to plant.
         first: number that was measured before, which is played first; 0: none.
     """
     with pytest.MonkeyPatch.context() as patch:

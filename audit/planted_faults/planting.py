@@ -30,7 +30,7 @@ class TextChange:
     """Change of a function's text.
 
     Attributes:
-        place: of the function, `module:name` or `module:Class.name`.
+        place: place of the function, `module:name` or `module:Class.name`.
         old: text, which the function has once; empty: `new` stands before the first line.
         new: text in its place.
     """
@@ -47,10 +47,10 @@ class PlantedFault:
     Attributes:
         says: mistake of a careless colleague, a sentence.
         edits: changes that put the fault into the product.
-        case: of replay: protocol, and a part of the case's note; None: replay does not find the fault.
+        case: replay's case: protocol, and a part of the case's note; None: replay does not find the fault.
         kinds: neighbours that show the fault.
         attack: name of the subject of `fedkme audit attack` that finds the fault; empty: attacks do not.
-        layer: of the attack that must find it; empty: any.
+        layer: layer of the attack that must find it; empty: any.
         chaos: number of simulated schedules, from seed 0, of which the last finds the fault; 0: none does.
     """
 

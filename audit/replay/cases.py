@@ -26,13 +26,13 @@ class Case:
     """A run that is replayed.
 
     Attributes:
-        protocol: of the table of protocols.
+        protocol: protocol of the table of protocols.
         note: what sets it apart from others of the protocol.
         summary: the curator's settings of a summary; None for a release.
         request: the consumer's.
         release: settings of a release.
         pooling: how sums are protected.
-        policies: by owner; `all` for the others.
+        policies: policies by owner; `all` for the others.
         dies: owners whose process dies, by the number of directives that it lives through.
         curator_dies: directives of the run after which the curator's process dies, before it keeps the
             answer; None: never.
@@ -41,7 +41,7 @@ class Case:
         seeds: whether the curator has public rows.
         labels: whether rows of owners have labels.
         own_class: whether those of D_v have, too.
-        times: as many rows of owners as others have.
+        times: factor on the number of the owners' rows.
         tight: whether the holder may send as many rows in a run as it sends at its first sale, and no more.
         by_hand: whether the holder approves runs by hand: the first is refused, then approved, and asked for
             again.

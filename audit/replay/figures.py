@@ -28,7 +28,7 @@ class Exported:
 
     Attributes:
         curator: of the curator.
-        owners: by name, of the process that is an owner's now.
+        owners: owners by name, of the process that is an owner's now.
     """
 
     def __init__(self) -> None:

@@ -49,10 +49,10 @@ class World:
     """Rows of all parties.
 
     Attributes:
-        owners: by name.
+        owners: owners by name.
         validation: D_v.
         seeds: public rows.
-        schema: of all rows.
+        schema: schema of all rows.
     """
 
     owners: Mapping[str, Table]
@@ -86,8 +86,8 @@ def neighbour(world: World, protected: str, kind: Kind, seed: int, decider: int 
     Args:
         world: the first world.
         protected: name of an owner; any other name: D_v.
-        kind: of the replaced row and its replacement.
-        seed: of random replacements.
+        kind: kind of the replaced row and its replacement.
+        seed: seed of random replacements.
         decider: the row that decided the first run.
         group: number of replaced rows.
     """

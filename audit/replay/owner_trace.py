@@ -42,8 +42,8 @@ class Tap(RunManager):
         """Create a tap.
 
         Args:
-            arguments: of `RunManager`.
-            recorder: of the run.
+            arguments: arguments of `RunManager`.
+            recorder: recorder of the run.
             exported: figures of all parties.
             reopen: makes the owner's next process, over the same store.
             dies_after: number of directives after which the owner's process dies, before its answer arrives;

@@ -51,9 +51,9 @@ def replay(case: Case, kinds: Sequence[Kind], seed: int) -> Replayed:
     """Play a case, then again with one row replaced, for each kind of neighbour and each statement.
 
     Args:
-        case: to play.
-        kinds: of neighbours.
-        seed: of rows and noise.
+        case: the case to play.
+        kinds: kinds of neighbours.
+        seed: seed of rows and noise.
     """
     world = make_world(seed, case.times, case.schema)
     if case.tight:

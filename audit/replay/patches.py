@@ -43,7 +43,7 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
     """Let a recorder see every choice, and the consumer's messages, while inside.
 
     Args:
-        recorder: of the run.
+        recorder: recorder of the run.
         finish: make a release's files, which are a function of its bytes; otherwise keep only the bytes.
     """
     places: list[tuple[Any, str, Wrap]] = [

@@ -46,12 +46,12 @@ class Played:
     """Run of a case.
 
     Attributes:
-        recorder: of the run.
+        recorder: recorder of the run.
         ledgers: lines by party.
-        files: of a release.
+        files: files of a release.
         facts: entries of record.json.
         fault: reason of a failure, as the consumer hears it; empty without a failure.
-        figures: for Prometheus, by party.
+        figures: figures for Prometheus, by party.
     """
 
     recorder: Recorder

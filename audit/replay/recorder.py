@@ -35,8 +35,8 @@ class Decision:
     """Decision of a mechanism that does more than add noise.
 
     Attributes:
-        site: of the mechanism.
-        number: of the choice at its site, from 0.
+        site: site of the mechanism.
+        number: number of the choice at its site, from 0.
         what: kind of the mechanism.
         given: input numbers of the decision.
         parameters: public parameters.
@@ -58,11 +58,11 @@ class Exchanged:
     """A directive to an owner and its answer.
 
     Attributes:
-        directive: as it came.
+        directive: the directive as it came.
         visible: visible bytes of the directive.
-        answer: of the owner.
+        answer: answer of the owner.
         answered: visible bytes of the answer.
-        lines: of the owner's ledger that were written for the answer.
+        lines: lines of the owner's ledger that were written for the answer.
         hidden: bytes of both messages that must look random, each with the name of its field.
         wait_s: seconds that the answer would wait before it leaves, after a hundredth of a second of work.
     """
@@ -81,19 +81,19 @@ class Recorder:
     """Record of one run.
 
     Attributes:
-        seed: of all noise.
+        seed: seed of all noise.
         first: record of the first run, whose declared disclosures this run repeats.
         frozen: declared mechanisms.
         bound: an owner whose declared answers are also repeated from the first run.
-        draws: of all parties.
-        choices: of all parties.
+        draws: draws of all parties.
+        choices: choices of all parties.
         exchanged: directives and answers by owner.
         order: owners and questions in the order of asking, if all parties are in one process.
         reopened: owners whose process died and came back.
         observed: logs, output and files by party.
         refused: lines on refusals from an owner's own log, by owner.
-        request: of the consumer.
-        offer: of the consumer.
+        request: request of the consumer.
+        offer: offer of the consumer.
         odd: faults seen during the run.
     """
 
@@ -268,7 +268,7 @@ def visible(messages: Iterable[Message], masked: bool = False) -> Visible:
     Lengths and all other bytes stay.
 
     Args:
-        messages: in the order in which they leave.
+        messages: messages in the order in which they leave.
         masked: vectors of words are under masks.
     """
     parts = []

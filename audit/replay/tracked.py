@@ -32,10 +32,10 @@ class NoiseRequest:
     """Request of noise, and its use.
 
     Attributes:
-        site: of the mechanism.
-        number: of the request at its site, from 0.
+        site: site of the mechanism.
+        number: number of the request at its site, from 0.
         law: name of the law.
-        scale: of the law; 1 for uniform numbers.
+        scale: scale of the law; 1 for uniform numbers.
         size: count of numbers.
         exact: numbers that the noise hides, after its addition.
         released: sum of the exact numbers and the noise.
@@ -109,7 +109,7 @@ class RecordedNoise:
     """A source of noise that records every request.
 
     Attributes:
-        site: of the source's mechanism.
+        site: site of the source's mechanism.
     """
 
     def __init__(

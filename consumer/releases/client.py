@@ -216,7 +216,7 @@ async def receive(
         reporter: receives progress and the outcome.
         heard: called when the curator has named the run.
         over: called when the run has ended for good; not after a failure on this side, which loses nothing.
-        phases: of the run, for its trace.
+        phases: phases of the run, for its trace.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.

@@ -26,7 +26,7 @@ class PoolChoice:
         pool: rows to choose from.
         validation: D_v.
         p: number of rows of the summary.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
     """
 
     schema: Schema

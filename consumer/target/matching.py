@@ -65,7 +65,7 @@ class Matched:
     Attributes:
         judged: forms of the rows, their quality, and the verdict, whose advice is the training's.
         drawn: number of rows of the release that they were chosen from.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         control: MMD^2 to D_v of rows of independent columns, chosen and weighed likewise.
         training: rows to train on, with what each candidate reached; None where no models were compared.
         untrained: reason for that.
@@ -139,7 +139,7 @@ def match_rows(
         drawn: rows drawn from the release, at least p.
         validation: D_v.
         p: number of rows.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         test: held-back rows, or None.
         real: real rows of a summary that the consumer holds as well, or None.
         persons: person of each row of D_v, if the schema has one: a person's rows are held out together.
@@ -183,9 +183,9 @@ def drawn_for(draw: Callable[[int], Table], schema: Schema, validation: Table, g
 
     Args:
         draw: draws a number of rows.
-        schema: of the rows.
+        schema: schema of the rows.
         validation: D_v.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
     """
     drawn, most = draw(DRAWN), most_drawn(schema)
     return draw(most) if most > DRAWN and is_rare(schema, drawn, validation, gamma) else drawn

@@ -72,7 +72,7 @@ class CandidateScore:
     """Accuracy of models trained on a candidate, on rows of D_v that were held out.
 
     Attributes:
-        name: of the candidate.
+        name: name of the candidate.
         rows: number of rows with weight, D_v's among them.
         accuracy: mean over rows and models.
         low: lower end of the interval.
@@ -94,7 +94,7 @@ class TrainingAdvice:
 
     Attributes:
         best: name of the candidate.
-        scores: of each candidate, the best first; the control among them.
+        scores: scores of each candidate, the best first; the control among them.
         shifted: True where classes depend on columns otherwise in D_v than in the release.
         beats_control: True where models trained on rows for the target are right more often than
             models trained on as many of the control's, beyond the doubt.

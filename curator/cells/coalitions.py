@@ -30,7 +30,7 @@ class PooledCounts:
     """Counts of coalitions, scaled to the rows of the owners that are still in the run.
 
     Attributes:
-        counts: as if owners that left had the same distribution as the others, (G, L B) int64.
+        counts: counts as if owners that left had the same distribution as the others, (G, L B) int64.
         rows: rows of each coalition, (G,) int64.
         variance: variance of the noise on each count, its mean over coalitions.
     """

@@ -69,7 +69,7 @@ def mixture(parts: Parts, nu: FloatArray) -> FloatArray:
     """Fit w, normalised, (P,): proportional to mass where nothing fits, 0 where there are no rows.
 
     Args:
-        parts: by owner, or by owner and class.
+        parts: parts by owner, or by owner and class.
         nu: (B,), noisy counts of D_v over m.
     """
     mass = _present(parts)
@@ -90,7 +90,7 @@ def shared(parts: Parts, weights: FloatArray, nu: FloatArray, noise: float = 0.0
     """Compute (1 - t) w + t s, (P,): the part of D_v that no mixture explains is shared by rows.
 
     Args:
-        parts: by owner, or by owner and class.
+        parts: parts by owner, or by owner and class.
         weights: w, of their `mixture`.
         nu: (B,), noisy counts of D_v over m.
         noise: sigma_v, deviation of the noise on each entry of nu.

@@ -205,8 +205,8 @@ class Payout:
     Attributes:
         method: how the amounts were computed.
         total: sum of all amounts, in the smallest unit of the currency, >= 0.
-        amounts: by owner, in the order of names, each >= 0; they add up to `total`.
-        shares: by owner, proportional to the amounts before rounding; >= 0, adding up to 1.
+        amounts: amounts by owner, in the order of names, each >= 0; they add up to `total`.
+        shares: shares by owner, proportional to the amounts before rounding; >= 0, adding up to 1.
         audience: who may see the amounts.
         tells: one sentence that says what an owner learns of other owners' rows.
         event: cost to every owner's rows of telling owners, beyond the run's own events; None for no cost.

@@ -21,7 +21,7 @@ class Way:
     """Way to rows like D_v, with its costs and error.
 
     Attributes:
-        name: of the way.
+        name: the way's name.
         rows: real rows that leave owners.
         owners_epsilon: epsilon of an owner's row, towards other owners (real rows) or the consumer.
         validation_epsilon: epsilon of a row of D_v, towards owners and curator.

@@ -75,7 +75,7 @@ class SumOracle(Protocol):
         Args:
             query: question without weights.
             release: calibration for the blocks of the question, in order; None: no noise and no guarantee,
-                which simulations alone allow.
+                which only simulations allow.
 
         Raises:
             QuorumError: too few owners are left.

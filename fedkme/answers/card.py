@@ -47,7 +47,7 @@ def verdict_on(
     closer to the owners' than each answer is. No answer sees what models see; a screen for dependences may.
 
     Args:
-        answers: of the card.
+        answers: answers of the card.
         labelled: true where rows have a label, so that a model can be trained.
         models: grade of models and its reason, where the release has a screen.
 

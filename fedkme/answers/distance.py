@@ -44,7 +44,7 @@ class NoisyMean:
 
     Attributes:
         mean: (D,) with noise.
-        variance: of the noise in each coordinate.
+        variance: variance of the noise in each coordinate.
         bound: largest |phi(x)|^2.
     """
 

@@ -65,7 +65,7 @@ class OwnerNoise:
     Attributes:
         multiplier: deviation of the sketch's noise over its sensitivity; None without a sketch.
         histogram: noise of the owner's histogram.
-        epsilon: of both together, for a row or for the group, at
+        epsilon: epsilon of both together, for a row or for the group, at
         delta: 0 without a sketch.
     """
 
@@ -150,8 +150,8 @@ def bits_for(
     Args:
         validation_rows: m.
         owner_rows: all m_j.
-        epsilon_v: of the histogram of D_v.
-        epsilon_owner: of an owner's histogram.
+        epsilon_v: epsilon of the histogram of D_v.
+        epsilon_owner: epsilon of an owner's histogram.
         classes: C, parts that the code book makes before it takes bits; 1 without labels.
     """
     middle = sorted(owner_rows)[len(owner_rows) // 2]
@@ -167,7 +167,7 @@ def labels_help(rows: int, classes: int, deviation: float) -> bool:
     Args:
         rows: N of all owners.
         classes: C.
-        deviation: of the noise of a sketch with SKETCH_SHARE (`OwnerNoise.sketch_deviation`).
+        deviation: deviation of the noise of a sketch with SKETCH_SHARE (`OwnerNoise.sketch_deviation`).
     """
     return classes > 1 and rows >= LABELLED_ROWS * deviation
 
@@ -178,7 +178,7 @@ def share_for(rows: int | None, classes: int, deviation: float, own_class: bool)
     Args:
         rows: N of all owners; None where none has said its size.
         classes: C of the schema.
-        deviation: of the noise of a sketch with SKETCH_SHARE.
+        deviation: deviation of the noise of a sketch with SKETCH_SHARE.
         own_class: rows of D_v have classes: all rows will be counted by their own, where N is enough.
     """
     if classes < 2 or (rows is not None and not labels_help(rows, classes, deviation)):

@@ -1,6 +1,6 @@
-"""Words that people write in tables, by meaning, in the languages of Europe: for hints, never for reading.
+"""Words that people write in tables, by meaning, in the languages of Europe: for hints alone.
 
-A hint turns such a word into a setting that a person can see; no reader of rows uses these tables.
+A hint turns such a word into a setting that a person can see. Readers of rows do not use these tables.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UNITS = _words(_FILE["units"])
 _SEXES = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")
 """Letters for male and female in one column: m and w in German, h and m in Spanish, f and n in Hungarian."""
 _CENSORED = re.compile(r"([<>≤≥]=?|(under|over|unter|über|plus de|moins de|más de|menos de) )\s*[\d.,]+\+?")
-"""Pattern of a number of which one side alone is known: `<5`, `>90`."""
+"""Pattern of a number with a known bound on one side: `<5`, `>90`."""
 _COLUMNS = [frozenset(map(plain_name, line.split(","))) for line in _FILE["columns"]]
 
 

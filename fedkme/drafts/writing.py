@@ -69,7 +69,7 @@ def remark_lines(draft: Draft) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    """Text in one line: a word for nothing may hold anything."""
+    """Text in one line: words of a file that stand for an empty cell may have line breaks."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 

@@ -83,7 +83,7 @@ class KernelColumns:
 
     Attributes:
         rows: (M, n).
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         norms: the rows' squared norms, (M,).
     """
 

@@ -53,7 +53,7 @@ def kernel_mean_at(x: Rows, points: Rows, gamma: float) -> FloatArray:
     Args:
         x: (m, n).
         points: (k, n), k >= 1.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
 
     Returns:
         (1/k) sum_j k(x_i, points_j), (m,) float64; memory does not grow with m k.

@@ -21,7 +21,7 @@ class ReferenceRows:
 
     Attributes:
         rows: (k, n) in model space, k >= 1.
-        gamma: of the RBF kernel.
+        gamma: gamma of the RBF kernel.
     """
 
     rows: FloatArray
@@ -41,7 +41,7 @@ class ReferenceRows:
 
         Args:
             x: (m, n) in model space, m >= 1.
-            weights: of the rows of x, (m,), sum 1; None: equal weights.
+            weights: weights of the rows of x, (m,), sum 1; None: equal weights.
 
         Returns:
             A number in [0, 2]: 0 when both sets have the same distribution of rows.

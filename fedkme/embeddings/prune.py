@@ -28,7 +28,7 @@ class Candidates:
     """Received rows for the kernel: equal rows are one distinct row, with as many copies as came.
 
     Attributes:
-        gram: of the M distinct rows, in order of first arrival.
+        gram: Gram matrix of the M distinct rows, in order of first arrival.
         closeness: mean kernel of the distinct rows to D_v, (M,).
         groups: place of each received row's distinct row, (r,).
     """

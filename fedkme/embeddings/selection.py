@@ -166,9 +166,9 @@ class Selected:
     """Rows that represent all rows.
 
     Attributes:
-        indices: of the rows, (p,), in the order of choice.
-        weights: of the rows, (p,), >= 0, sum 1.
-        mmd2: to all rows, as exact as the mean embedding (short_rows); nan where rows come from a sample.
+        indices: indices of the rows, (p,), in the order of choice.
+        weights: weights of the rows, (p,), >= 0, sum 1.
+        mmd2: MMD^2 to all rows, as exact as the mean embedding (short_rows); nan if rows are a sample.
     """
 
     indices: IntArray
@@ -196,7 +196,7 @@ def select_rows(
     Args:
         rows: (N, n).
         p: 1 to N.
-        gamma: of the RBF kernel.
+        gamma: gamma of the RBF kernel.
         sweeps: largest number of sweeps of exchanges.
         sample: size Q of the sample to choose from; None: choose from all rows.
 
@@ -289,7 +289,7 @@ def shortlist(rows: Rows, validation: Rows, count: int, gamma: float) -> IntArra
         rows: such as rows drawn from a release, (N, n).
         validation: D_v, (m, n).
         count: number of rows to choose; all rows, in order, where there are no more.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
     """
     if len(rows) <= count:
         return np.arange(len(rows))

@@ -59,11 +59,11 @@ class WeightedRows:
     """Rows with weights, at most p of those received.
 
     Attributes:
-        indices: of the rows with weight, (s,), s <= p, increasing.
-        weights: of these rows, (s,), > 0, sum 1.
+        indices: indices of the rows with weight, (s,), s <= p, increasing.
+        weights: weights of these rows, (s,), > 0, sum 1.
         ridge: lambda of the fit.
-        mmd2: of the weighted rows to D_v.
-        gap: of the last fit: its objective is at most this far above the least value on the fitted rows.
+        mmd2: MMD^2 of the weighted rows to D_v.
+        gap: gap of the last fit: its objective is at most this far above the least value on the fitted rows.
     """
 
     indices: IntArray
@@ -136,7 +136,7 @@ def beside_classes(
     Args:
         rows: (r, n).
         validation: D_v, (m, n).
-        labels: of the rows, (r,), or None.
+        labels: labels of the rows, (r,), or None.
         theirs: labels of D_v, (m,), or None.
 
     Returns:

@@ -100,7 +100,7 @@ def distance_to_rows(
     Args:
         released: the points.
         rows: (N, n), N >= 1.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         self_kernel: the mean of k over all pairs of rows; None: computed, from N^2 kernel values.
     """
     if self_kernel is None:

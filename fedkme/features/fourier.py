@@ -42,7 +42,7 @@ class FourierSpec:
     Attributes:
         kind: `paired` or `offset`.
         dimension: d, coordinates of h1(x).
-        gamma: of the kernel, in units of 1 / squared distance in model space.
+        gamma: gamma of the kernel, in units of 1 / squared distance in model space.
         width: n, columns of an encoded row.
         seed: the run's public seed, 0 <= seed < 2^64.
     """
@@ -66,9 +66,9 @@ class SecretFourierSpec:
     Attributes:
         kind: `paired` or `offset`.
         dimension: d, coordinates of h1(x).
-        gamma: of the kernel, in units of 1 / squared distance in model space.
+        gamma: gamma of the kernel, in units of 1 / squared distance in model space.
         width: n, columns of an encoded row.
-        commitment: to the group secret, 32 bytes.
+        commitment: commitment to the group secret, 32 bytes.
     """
 
     kind: Kind

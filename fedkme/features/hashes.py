@@ -38,7 +38,7 @@ def fault_of_hashes(features: NDArray[Any], shape: FourierShape) -> str:
     are cosine and sine of one angle.
 
     Args:
-        features: as received, (k, d).
+        features: features as received, (k, d).
         shape: public part of the draw.
     """
     if features.dtype != np.int16 or features.ndim != 2 or features.shape[1] != shape.dimension:

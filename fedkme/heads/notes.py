@@ -48,9 +48,9 @@ class NoteForm:
     """Form of the notes that a reader takes, as expressions.
 
     Attributes:
-        origin: of the names of logs.
-        signer: of the names of keys.
-        more: of what may follow the third line of the text.
+        origin: origin in the names of logs.
+        signer: signer of the names of keys.
+        more: lines that may follow the third line of the text.
     """
 
     origin: str
@@ -81,7 +81,7 @@ class Checkpoint:
     Attributes:
         origin: the log, `fedkme.ledger/ROLE/NAME`.
         size: number of leaves; it never falls.
-        root: of RFC 6962, 32 bytes.
+        root: root of RFC 6962, 32 bytes.
         more: lines that another log adds, with their ends; logs of this project add none.
     """
 

@@ -106,8 +106,8 @@ def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> Html:
 
     Args:
         title: what the drawing says to someone who cannot see it.
-        rows: from top to bottom.
-        height: of a row, of which 8 are between it and the next; 18 and more leave room for the text.
+        rows: rows from top to bottom.
+        height: height of a row, of which 8 are between it and the next; 18 and more leave room for the text.
     """
     left, thick = _left(rows), height - 8
     room = _BARS - left
@@ -226,7 +226,7 @@ def document(
     nothing. A live one has its style and its script beside it, by which it renews itself.
 
     Args:
-        title: of the window.
+        title: title of the window.
         head: what stands above all sections.
         sections: name and content, in order.
         details: more of them, folded away until somebody looks, with the glossary: a link to a term opens it.

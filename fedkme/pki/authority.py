@@ -95,7 +95,7 @@ class Authority:
             role: the role that the certificate allows. A curator's certificate is fit for servers alone, an
                 owner's or consumer's for clients alone, and TLS enforces this. None, in simulations: fit for
                 clients, and for servers if there are hosts.
-            lifetime: from now; None: as long as the authority's.
+            lifetime: time until the certificate expires; None: as long as the authority's.
 
         Raises:
             IdentityError: hosts were given for a party that is no server, or a host is no name or address.

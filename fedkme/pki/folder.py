@@ -216,7 +216,7 @@ class OpenAuthority:
             name: the party's.
             hosts: see `certify`.
             role: what it may act as.
-            lifetime: from now.
+            lifetime: time until the certificate expires.
             key: PEM.
             again: allow another certificate beside one that the name already has.
 
@@ -275,7 +275,7 @@ class OpenAuthority:
 
         Args:
             identity: the identity to renew; it may have expired.
-            lifetime: from now.
+            lifetime: time until the certificate expires.
             key: PEM, the same or another.
 
         Raises:

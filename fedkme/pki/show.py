@@ -13,12 +13,10 @@ from fedkme.pki.files import pem_blocks
 from fedkme.pki.folder import AuthorityFolder
 
 _IDENTITY = ("certificate.pem", "key.pem", "authority.pem")
-
-
 Facts = Mapping[str, str]
 """Facts of one certificate, request, key or list, by name."""
 _STATE = "state"
-"""Fact that only certificates in an authority's list have; each of these takes one line."""
+"""Fact that only certificates in an authority's list have; each of these certificates takes one line."""
 
 
 def show(path: Path) -> Iterator[Facts]:

@@ -20,7 +20,7 @@ def published_epsilon(epsilon: float, iterations: int, delta: float) -> float:
 
     Args:
         epsilon: parameter e of every iteration.
-        iterations: of all calls together.
+        iterations: number of iterations of all calls together.
         delta: the paper's delta tilde.
     """
     squares = iterations * epsilon**2

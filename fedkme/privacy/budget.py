@@ -140,7 +140,7 @@ def check_cost(
         whose: data set and observer, for the error.
         before: events of past releases.
         planned: events of the release to come.
-        remedy: of the error.
+        remedy: remedy of the error.
 
     Raises:
         BudgetError: past and planned events together have no epsilon within the budget; nothing was computed.

@@ -134,7 +134,7 @@ def responses_delta(sigma: float, responses: Responses, epsilon: float) -> float
     other direction is the same. There is no grid and no cut tail; MARGIN covers rounding.
 
     Args:
-        sigma: of the Gaussian, see `gaussian_delta`.
+        sigma: sigma of the Gaussian, see `gaussian_delta`.
         responses: chance of each loss l of all responses together.
         epsilon: any real number.
     """

@@ -49,8 +49,8 @@ class Landmarks:
 
     Attributes:
         rows: z, (M, n) float32, M >= 1.
-        gamma: of the kernel.
-        schema: of the rows.
+        gamma: gamma of the kernel.
+        schema: schema of the rows.
     """
 
     rows: NDArray[np.float32]
@@ -101,8 +101,8 @@ class Landmarks:
         """A noisy mean of phi as a mean of h1, (J,) -> (d,) in normalised units; post-processing.
 
         Args:
-            mean: as released.
-            deviation: of the noise in each coordinate.
+            mean: the released mean.
+            deviation: deviation of the noise in each coordinate.
             h1: the run's draw.
         """
         landmarks = self.features(self.rows)
@@ -153,9 +153,9 @@ def release_by_landmarks(
     """Release g~ in fixed point, (d,), with its cost to D_v; see the head of this module.
 
     Args:
-        epsilon: of the release.
-        delta: of the release.
-        landmarks: of the plan.
+        epsilon: epsilon of the release.
+        delta: delta of the release.
+        landmarks: landmarks of the plan.
         h1: the run's draw.
         validation: encoded rows of D_v, (m, n).
         noise: private randomness of the party that holds D_v.

@@ -32,7 +32,7 @@ class Cost:
 
     Attributes:
         event: the mechanism with its parameters.
-        sensitivity: of the sum of rows, in L2 (Gaussian) or in a coordinate (h2); None without noise.
+        sensitivity: sensitivity of the rows' sum, in L2 (Gaussian) or a coordinate (h2); None: no noise.
     """
 
     event: Event
@@ -256,8 +256,8 @@ class GaussianMean:
                 printed form.
             diameter: bound of the distance of two rows u once they are cut to fixed point; None: the diameter
                 of the ball of the norm bound.
-            epsilon: of all releases together.
-            delta: of all releases together.
+            epsilon: epsilon of all releases together.
+            delta: delta of all releases together.
             releases: largest number of releases.
         """
         self._noise = noise

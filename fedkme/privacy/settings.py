@@ -217,7 +217,7 @@ def broadcast_events(settings: MechanismSettings, releases: int, exchanged: int)
     """Events of all broadcasts of a run about owners' rows, known before anything is computed.
 
     Args:
-        settings: of the mechanism.
+        settings: settings of the mechanism.
         releases: p; every release counts, although the first reads the public seed set alone. On a schedule
             of h2 the releases from the second on count, each at its own cost.
         exchanged: rows of the summary that one replaced row of an owner may replace.

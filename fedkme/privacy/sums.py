@@ -46,7 +46,7 @@ class Query:
     Attributes:
         within: distance where the new row is of the same class.
         across: distance where the new row is of another class.
-        share: of the budget, relative to the other queries' shares; noise falls with the root of the share.
+        share: share of the budget, relative to other queries'; noise falls with the root of the share.
     """
 
     within: float
@@ -95,8 +95,8 @@ class PooledRelease:
 
     Attributes:
         queries: all queries of the same rows; a further query needs another calibration.
-        epsilon: of all queries together.
-        delta: of all queries together.
+        epsilon: epsilon of all queries together.
+        delta: delta of all queries together.
 
     Raises:
         ConfigError: on construction, for no query or parameters out of their range.
@@ -184,7 +184,7 @@ def release_embedding(
         pooled: the sum of all owners.
         features: phi.
         layout: columns of the embedding.
-        sigma: of this query, from `PooledRelease.sigmas`; 0: no noise, for baselines.
+        sigma: sigma of this query, from `PooledRelease.sigmas`; 0: no noise, for baselines.
         noise: source of the noise.
     """
     steps = pooled.steps.astype(np.float64)

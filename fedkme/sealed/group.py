@@ -95,7 +95,7 @@ class Gift:
     Attributes:
         giver: the giver's offer of keys.
         taker: name of the taker.
-        commitment: to the secret, 32 bytes.
+        commitment: commitment to the secret, 32 bytes.
         box: the secret, sealed for the key that the taker offered.
         signature: Ed25519, by the giver's signing key.
     """

@@ -135,7 +135,7 @@ def mismatched(
     Args:
         rows: opened rows, with values that fit the schema.
         hashed: the hashed rows that they were sealed in.
-        schema: of the rows.
+        schema: schema of the rows.
         h1: the run's secret draw.
     """
     if not rows:

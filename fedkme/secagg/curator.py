@@ -320,7 +320,7 @@ class CuratorAggregator:
 
         Args:
             owner: owner of the secret.
-            shares: by owner, point and value.
+            shares: shares by owner, point and value.
             public: computes the public value of a secret.
             expected: the public value that the right secret has.
         """

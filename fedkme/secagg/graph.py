@@ -27,7 +27,7 @@ class Graph:
         """Put owners in their order.
 
         Args:
-            parameters: of the aggregation.
+            parameters: parameters of the aggregation.
             root: see `root_of`; not used without neighbours.
         """
         self._owners = parameters.owners
@@ -84,8 +84,8 @@ def root_of(context: bytes, fingerprints: tuple[bytes, ...]) -> bytes:
     """The root of a roster: SHA-256 of its fingerprints.
 
     Args:
-        context: of the aggregation.
-        fingerprints: of the advertisements of all n owners in order of names, b"" for an owner without one.
+        context: context of the aggregation.
+        fingerprints: fingerprints of all n owners' advertisements in order of names, b"" for none.
     """
     return hashlib.sha256(framed(b"fedkme secagg roster", context, *fingerprints)).digest()
 

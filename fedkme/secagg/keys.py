@@ -69,7 +69,7 @@ class KeyPair:
 
         Args:
             peer: the other owner's public key.
-            context: of the aggregation.
+            context: context of the aggregation.
             label: the use of the key.
 
         Raises:

@@ -232,11 +232,11 @@ def endorsed(
     """Bytes that an owner signs in an endorsement: all that the curator must tell every owner alike.
 
     Args:
-        context: of the aggregation; with neighbours the context of its roster, which binds the
+        context: context of the aggregation; with neighbours the context of its roster, which binds the
             advertisements.
-        advertisements: of phase 1; with neighbours none.
+        advertisements: advertisements of phase 1; with neighbours none.
         sharing: owners that shared, in phase 2.
-        survivors: of phase 3.
+        survivors: survivors of phase 3.
     """
     keys = [
         part
@@ -258,7 +258,7 @@ def session_of(context: bytes, *facts: bytes | tuple[str, ...]) -> bytes:
     """Context of messages that depend on more than the parameters, 32 bytes.
 
     Args:
-        context: of the aggregation.
+        context: context of the aggregation.
         facts: the root of the aggregation's roster; then the owners that shared.
     """
     parts = (part if isinstance(part, bytes) else framed(*(name.encode() for name in part)) for part in facts)

@@ -199,7 +199,7 @@ def plan_of(parameters: Parameters, diameter: float, releases: int = 1) -> Noise
     """Compute the privacy of an aggregation's noise; every owner does so itself before it takes part.
 
     Args:
-        parameters: as the curator proposes them.
+        parameters: parameters as the curator proposes them.
         diameter: L2 diameter of the sum, in steps, as this owner computes it.
         releases: r.
 

@@ -94,7 +94,7 @@ class OwnerAggregator:
         """Begin the first phase.
 
         Args:
-            parameters: as this owner's policy accepted them; owners with others reject its messages.
+            parameters: those that this owner's policy accepted; owners with others reject its messages.
             name: this owner's name.
             signing_key: this owner's signing key.
             peers: the signing key of each owner of the parameters, from certificates

@@ -71,7 +71,7 @@ def verify_binding(
     """Check a binding; returns the name of the key's owner, and the key.
 
     Args:
-        binding: as a peer sent it.
+        binding: the binding that a peer sent.
         authority: PEM of the authorities that this party trusts.
         run: name of the aggregation.
         check: refuses certificates (PEM) that were revoked, such as Revocation.check.

@@ -106,7 +106,7 @@ class SumVector:
         Args:
             query: what is asked.
             schema: the public domain.
-            maps: of the query's specs, where the caller has built them already.
+            maps: maps of the query's specs, where the caller has built them already.
 
         Raises:
             ConfigError: a spec does not go with the schema, columns by class without a label, or a vector
@@ -357,7 +357,7 @@ def weighted(query: SumQuery, schema: Schema, release: PooledRelease) -> SumQuer
     """Give a question the weights under which one noise on the vector is the right one for each block.
 
     Args:
-        query: without weights.
+        query: a query without weights.
         schema: the public domain.
         release: calibrated for the blocks of the question, in order.
     """

@@ -58,7 +58,7 @@ def page_of(watched: Watched, viewer: Viewer, query: Mapping[str, str]) -> str:
     Args:
         watched: state of the curator's runs.
         viewer: who looks.
-        query: of the page's address: `run`, the run to show, and `as`, which offers other views again.
+        query: query of the page's address: `run`, the run to show, and `as`, which offers other views again.
     """
     seen = seen_by(watched, viewer)
     named = [run for run in seen.runs if run.run == query.get("run")]

@@ -73,7 +73,7 @@ class Kind:
     Attributes:
         owners: everybody.
         store: the curator's, beside a journal of theirs.
-        blocks: by auction, the mean round of each block in milliseconds: most rounds of a clock say nothing.
+        blocks: mean round of each block in ms, by auction: most rounds of a clock say nothing.
         heads: likewise, with the exchange of signed heads that ends a run spread over its rounds.
     """
 

@@ -69,7 +69,7 @@ class Benchmark:
     """A benchmark: the module of its name has `measure`, which makes a result from settings.
 
     Attributes:
-        help: of its verb.
+        help: help text of its verb.
         options: settings that are options of its verb.
         example: options in the help.
         quick: settings of `fedkme bench --quick`.

@@ -38,7 +38,7 @@ class Selecting:
     Attributes:
         rows: (N, n).
         p: rows to select.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         means: mean embedding at each row, in float64, (N,).
         means_s: CPU seconds that it took.
     """

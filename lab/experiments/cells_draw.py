@@ -27,14 +27,14 @@ class ExperimentDraw:
 
     Attributes:
         name: data and layout.
-        schema: of the rows.
+        schema: schema of the rows.
         owners: rows of each, (m_j, n).
         labels: classes of each owner's rows, (m_j,).
         validation: D_v, (m, n).
         validation_labels: (m,); None where D_v has none.
         test: rows that score, (t, n).
         test_labels: (t,).
-        gamma: of the kernel: the median heuristic on public seed rows, or a public constant.
+        gamma: gamma of the kernel: the median heuristic on public seed rows, or a public constant.
         seeds: public rows, (s, n).
         scenario: the same rows as tables, as parties of a simulation hold them.
     """

@@ -14,14 +14,14 @@ from sim.sweep.table import SeedMean, mean_over
 
 @dataclass(frozen=True, slots=True)
 class CurveValue:
-    """One value of one draw.
+    """A measured value.
 
     Attributes:
-        panel: the quantity.
-        method: how rows were chosen, or whose arithmetic it is.
+        panel: the measured quantity.
+        method: how rows were chosen, or which formula was computed.
         x: p, K, rounds or points; a word where it is a data set or a classifier.
-        seed: of the draw.
-        value: in the panel's unit.
+        seed: seed of the draw.
+        value: measured value in the panel's unit.
     """
 
     panel: str
@@ -46,7 +46,7 @@ def curves_of(measurements: Iterable[CurveValue], panel: str) -> dict[str, Curve
 
 
 def claimed_curve(measurements: Iterable[CurveValue], claim: PaperClaim) -> Curve:
-    """Curve that a claim is about: a method's values, less or over another's of the same draw."""
+    """Curve of a claim: a method's values, minus or divided by another method's of the same draw."""
     values: dict[str, dict[tuple[Place, int], float]] = {}
     for measurement in measurements:
         if measurement.panel == claim.panel:
@@ -61,10 +61,7 @@ def claimed_curve(measurements: Iterable[CurveValue], claim: PaperClaim) -> Curv
 
 
 def holds(claim: PaperClaim, curve: Curve, errors: float = 0.0) -> bool:
-    """Check that the means lie where the claim says, or within so many standard errors of it.
-
-    Of what was not measured nothing is shown to hold.
-    """
+    """Check that means lie in the claim's range, give or take `errors` standard errors; False without any."""
     if not curve:
         return False
     if claim.over == "mean":
@@ -88,7 +85,7 @@ def overall(curve: Curve) -> float:
 
 
 def at(axis: str, x: Place) -> str:
-    """A place on an axis in words."""
+    """Name a place on an axis: `p = 10`, or the place itself where it is a word."""
     return x if isinstance(x, str) else f"{axis} = {x:g}"
 
 

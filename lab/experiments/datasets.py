@@ -36,11 +36,11 @@ class Source:
     """One data set of the papers.
 
     Attributes:
-        file: in the data folder.
+        file: name in the data folder.
         schema: public domain of its rows.
         read: rows that take part and their groups; rows that a public rule excludes are left out.
         kept: rate at which rows of each class are kept.
-        test_share: of the rows.
+        test_share: share of the rows that are held back.
         one_hot: categories that classifiers see as 0/1 columns, as they stand in the file; others by index.
     """
 

@@ -29,7 +29,7 @@ def exact(
         synthetic: (k, c).
         alpha: columns of a marginal, 1 to c.
         limit: at most this many tuples, drawn without replacement; None: all.
-        seed: of that draw.
+        seed: seed of that draw.
     """
     low = np.minimum(real.min(axis=0), synthetic.min(axis=0))
     sizes = np.maximum(real.max(axis=0), synthetic.max(axis=0)) - low + 1

@@ -39,7 +39,7 @@ class Choice:
 
     Attributes:
         features: Fourier features of DP-MERF.
-        gamma: of its kernel.
+        gamma: gamma of its kernel.
         weight: of its one-hot part. With many more 0/1 columns than categories it is cheap: squared spread is
             4 + 2 weight^2 c'/W (fedkme.features.fourier_map), so weight 4 on 8 categories of 102 names costs
             a quarter more noise on numbers and takes two thirds off the names'. Training heeds errors by
@@ -47,7 +47,7 @@ class Choice:
         scales: a factor for each named column before its kernel; others have 1.
         hermite: settings that differ from `_HERMITE`; None: as `default_hermite` has them.
         hidden: layers of the generator.
-        learning_rate: of its training.
+        learning_rate: learning rate of its training.
         even: synthetic rows have as many of each class, not as many as were released.
         joint: DP-MERF through one kernel of all columns, categories too, and not numbers beside categories.
         steps: share of the steps that a size allows: wide tables take longer over each.

@@ -93,7 +93,7 @@ def summarised(lines: Sequence[Line], draws: Mapping[str, ExperimentDraw]) -> It
     """Lines of measured.csv: geometric means over seeds, of the best form over p uniform rows alike.
 
     Args:
-        lines: of the benchmark.
+        lines: lines of the benchmark.
         draws: a draw of each layout, for its public facts.
     """
     alike, best = dict[Any, float](), defaultdict[Any, dict[int, float]](dict)

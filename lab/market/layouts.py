@@ -153,9 +153,9 @@ def small(
 
     Args:
         draw: has the rows to deal; leftover rows go to no owner.
-        name: of the new layout.
+        name: name of the new layout.
         owners: K.
-        seed: of the deal.
+        seed: seed of the deal.
         mixed: shuffle the rows of all owners first; otherwise a small owner's rows are neighbours.
         span: fewest and most rows of an owner.
 

@@ -17,7 +17,7 @@ class MethodFamily:
     """Methods that one computation answers.
 
     Attributes:
-        name: of the family.
+        name: name of the family.
         choose: summaries by method.
         paced: true if rho makes a difference.
         private: true if epsilon makes a difference.

@@ -22,8 +22,8 @@ class SummaryQuestion:
     Attributes:
         p: rows of the summary.
         rho: rows accessed over p.
-        epsilon: of owners' rows at DELTA, and of D_v.
-        seed: of everything random.
+        epsilon: epsilon of owners' rows at DELTA, and of D_v.
+        seed: seed of everything random.
     """
 
     p: int
@@ -61,8 +61,8 @@ class PooledRows:
 
     Attributes:
         draw: rows of all parties.
-        rows: of all owners, (N, n) float32.
-        labels: of all owners, (N,).
+        rows: rows of all owners, (N, n) float32.
+        labels: labels of all owners, (N,).
         sizes: m_j, (K,).
     """
 

@@ -28,7 +28,7 @@ def product(
     Args:
         market: rows of all parties.
         question: p, rho, epsilon and seed; only cells have a rho.
-        protocol: of the run.
+        protocol: protocol of the run.
         name: first word of the methods' names.
     """
     privacy = {"epsilon": question.epsilon, "delta": DELTA}
@@ -41,9 +41,8 @@ def product(
     records = KeptRecords()
     scenario = draw.scenario
     names = owner_names(len(scenario.owners))
-    tables = dict(
-        zip(names, scenario.owners.values(), strict=True)
-    )  # names of sites may not be allowed for parties
+    # Names of sites may not be allowed for parties.
+    tables = dict(zip(names, scenario.owners.values(), strict=True))
     parties = open_market(scenario.schema, tables, scenario.seeds, question.seed)
     summary = asyncio.run(run_in_process(parties, scenario.validation, settings, request, records))
     summary_rows = pruned(summary, question.p, scenario.schema, scenario.validation).table

@@ -137,7 +137,7 @@ def cell_weights(
         pool: codes of synthetic rows of the pool, (n, c).
         sizes: number of codes of every column.
         target: codes of D_v, (m, c).
-        epsilon: of all picks and margins together.
+        epsilon: epsilon of all picks and margins together.
         noise: source of D_v's noise.
     """
     m, tilt = len(target), np.ones(len(pool))

@@ -76,19 +76,19 @@ class Line:
         pool: N, rows of all owners.
         validation: |D_v| that there was.
         method: what made it.
-        family: with what else it was computed.
+        family: methods that were computed together with it.
         rows: |D_v| that was asked for.
         p: rows that were asked for.
         rho: rows accessed over p that were allowed; NaN where it makes no difference.
-        epsilon: of owners and D_v; NaN where nothing private is released.
-        seed: of everything random.
+        epsilon: epsilon of owners and D_v; NaN where nothing private is released.
+        seed: seed of everything random.
         mmd2: squared MMD to D_v.
-        mmd2_test: to held-back rows.
-        accuracy: of a linear SVM on held-back rows.
+        mmd2_test: MMD^2 to held-back rows.
+        accuracy: accuracy of a linear SVM on held-back rows.
         effective: effective sample size.
         accessed: rows of owners that somebody else saw.
-        kendall: of the private ranking of owners with the exact one; NaN where there is none.
-        seconds: of the family.
+        kendall: Kendall's tau of the private ranking of owners with the exact one; NaN where there is none.
+        seconds: time of the family in seconds.
     """
 
     layout: str
@@ -149,7 +149,7 @@ def run(
     """Make the runs of a grid that the table in a folder lacks.
 
     Args:
-        grid: of runs.
+        grid: the grid of runs.
         out: the folder.
         hear: is told where the table stands.
         builds: `MODULE:NAME` of the function that gives layouts by name.

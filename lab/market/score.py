@@ -17,8 +17,8 @@ class Score:
 
     Attributes:
         mmd2: squared MMD to D_v in the exact kernel.
-        mmd2_test: to the held-back rows.
-        accuracy: of a linear SVM trained on the rows with their weights, on the held-back rows.
+        mmd2_test: MMD^2 to the held-back rows.
+        accuracy: accuracy of a linear SVM trained on the rows with their weights, on the held-back rows.
         effective: effective sample size, 1 / sum of squared weights.
     """
 

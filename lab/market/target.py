@@ -48,13 +48,13 @@ class TargetLine:
 
     Attributes:
         layout: name of the layout.
-        seed: of everything random.
-        method: of the release.
+        seed: seed of everything random.
+        method: method of the release.
         greedy: MMD^2 to fresh rows of exact greedy.
-        ours: of rows for the target with weights, over `greedy`.
-        real: of the summary of real rows with weights, over `greedy`.
-        control: of independent columns, chosen and weighed likewise, over `greedy`.
-        target: of D_v itself, over `greedy`.
+        ours: MMD^2 of rows for the target with weights, over `greedy`.
+        real: MMD^2 of the summary of real rows with weights, over `greedy`.
+        control: MMD^2 of independent columns, chosen and weighed likewise, over `greedy`.
+        target: MMD^2 of D_v itself, over `greedy`.
         verdict: grade of the rows for the target.
         train_on: named candidate; empty where none was.
         named: its accuracy on fresh rows.
@@ -63,7 +63,7 @@ class TargetLine:
         control_accuracy: accuracy of the control.
         by_doubt: name and accuracy of the simplest candidate that is behind the best by at most so many
             standard errors on held-out rows of D_v, by that number.
-        seconds: of choosing, judging and training.
+        seconds: seconds that choosing, judging and training took.
     """
 
     layout: str

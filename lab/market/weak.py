@@ -70,7 +70,7 @@ class HumpsTable:
     """A made table of which one number has two humps.
 
     Attributes:
-        name: of the layout.
+        name: name of the layout.
         threshold: rows above it are sought.
         upper: share of rows in the upper hump.
         numbers: further numbers.

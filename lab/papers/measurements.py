@@ -95,7 +95,7 @@ def of_privacy(rows: Iterable[Row], scale: float) -> list[CurveValue]:
     """Epsilons of the published runs by both accountants, and lower bounds by an attack on the auction.
 
     Args:
-        rows: of runs with the published preset.
+        rows: rows of runs with the published preset.
         scale: trials of the attack, as a multiple of a quick audit's.
     """
     values: list[CurveValue] = []

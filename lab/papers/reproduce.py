@@ -28,7 +28,7 @@ class PaperExperiment:
 
     Attributes:
         figure: name of the figure or table in the files of the papers.
-        pieces: in the order of computing.
+        pieces: pieces in the order of computing.
         files: needed files of the data folder.
         effort: size of each piece.
         whole: size with `--full`: the paper's, if the paper prints its size.
@@ -68,7 +68,7 @@ def reproduce(
     """Compute the pieces that the folder's table lacks, and write curves, CSV and verdict of all pieces.
 
     Args:
-        experiment: to run.
+        experiment: the experiment to run.
         out: folder for the experiment's files.
         jobs: pieces at a time, or a cluster.
         only: required values of a piece's fields, as text; other pieces are not computed.

@@ -71,7 +71,7 @@ class Reproduction:
     Attributes:
         name: one of NAMES.
         out: folder for the experiment's files.
-        size: of the experiment.
+        size: size of the experiment.
         data: file in place of the scenario's own; None: the scenario's own.
         jobs: runs at a time, or a cluster.
         say: prints a line.

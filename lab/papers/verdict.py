@@ -26,7 +26,7 @@ def verdict(
 
     Args:
         figure: the experiment.
-        measurements: of it.
+        measurements: measurements of the experiment.
         ran: which runs they come from, in sentences.
         printed: numbers of the paper.
         notes: further lines, about how the numbers compare.

@@ -58,7 +58,7 @@ class RefereeCheck:
     Attributes:
         table: name of what is checked.
         entrant: whose file is run.
-        names: of the figures, in `lab.referee.scores.KINDS`.
+        names: names of the figures, in `lab.referee.scores.KINDS`.
         needs: name in `GIVEN` without which the check is left out; a program is looked for on the path, too.
         data: file of the folder of the data that it needs.
         prepare: writes what the file reads, given the folder and the seed.
@@ -82,8 +82,8 @@ class ChecksPlan:
 
     Attributes:
         checks: which.
-        seeds: of what is drawn.
-        interpreters: by environment.
+        seeds: seeds of what is drawn.
+        interpreters: Python interpreters by environment.
         given: paths by name, of `GIVEN`.
         limit: CPU seconds of a check.
     """

@@ -28,10 +28,10 @@ class Entrant:
     """Maker of rows.
 
     Attributes:
-        name: in figures.csv.
-        file: in programs/entrants/, or anywhere.
+        name: name in figures.csv.
+        file: its program, in programs/entrants/ or anywhere.
         environment: name of a lock, whose interpreter runs the file; empty: ours.
-        options: for the file.
+        options: options for the file.
         trusts: kinds of trust that it offers.
         promise: relation, delta and trust, as its authors state them.
     """
@@ -104,7 +104,7 @@ class ProcessCost:
     """Cost of a process.
 
     Attributes:
-        seconds: of CPU, children included.
+        seconds: seconds of processor time, children included.
         megabytes: peak of its memory, or of a child's.
         failure: what went wrong; empty where nothing did.
         late: whether it took longer than it might.

@@ -23,7 +23,7 @@ class Environment:
     """Interpreter of one tool.
 
     Attributes:
-        name: of the lock, and of the folder.
+        name: name of the lock, and of the folder.
         pins: every package of it, with its version; the first is the tool.
     """
 

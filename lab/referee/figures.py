@@ -22,10 +22,10 @@ class RunKey:
     Attributes:
         table: name in `lab.referee.tables`.
         entrant: name of the tool and its mechanism.
-        epsilon: of the release.
+        epsilon: epsilon of the release.
         trust: `trusted` or `secure`: whether the curator sees exact sums.
-        seed: of the split, the noise and the models.
-        version: of the entrant.
+        seed: seed of the split, the noise and the models.
+        version: version of the entrant.
     """
 
     table: str
@@ -48,7 +48,7 @@ class Figure:
 
     Attributes:
         run: whose it is.
-        name: of the figure.
+        name: name of the figure.
         scored: version of the score.
         value: NaN where there is none.
         note: reason why there is none.

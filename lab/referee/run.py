@@ -31,13 +31,13 @@ class RefereePlan:
     """Runs to make: all combinations.
 
     Attributes:
-        tables: by name.
-        entrants: by name of the table.
-        epsilons: of the releases.
-        seeds: of everything random.
-        interpreters: by environment.
+        tables: tables by name.
+        entrants: entrants by name of the table.
+        epsilons: epsilons of the releases.
+        seeds: seeds of everything random.
+        interpreters: Python interpreters by environment.
         limit: CPU seconds that an entrant may take, and four times that on the clock.
-        scores: to compute.
+        scores: names of the scores to compute.
     """
 
     tables: Mapping[str, RefereeTable]

@@ -101,11 +101,11 @@ class RefereeScore:
     """Some figures of made rows.
 
     Attributes:
-        names: of the figures, in `KINDS`.
+        names: names of the figures, in `KINDS`.
         fits: whether a table, by name, has what the score needs.
         measure: computes them, given the interpreter.
         environment: whose interpreter it needs; empty: none.
-        version: of the code here; the environment's package adds its own.
+        version: version of the code here; the environment's package adds its own.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Standing: ours beside rivals and published figures; what we lose first; what was won and is lost."""
+"""Ranking of our figures beside rivals' and published ones, lost rows first; list of rows won before."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lab.referee.scores import KINDS, FigureKind
 WON = Path(__file__).parent / "won.csv"
 """Rows that were won when somebody last wrote the file with `--keep`, each with its margin.
 
-The margin is three standard deviations between seeds of ours and the best rival's figure together, as the
-runs of that time had them: a row behind by less than that and the slack is the draw's, not the code's.
+The margin is three standard deviations between seeds, ours and the best rival's together, in the runs of that
+time. A row behind by less than margin and slack is behind by the noise drawn, not by the code.
 """
 _WON_HEAD = ("table", "epsilon", "trust", "figure", "margin")
 _DEVIATIONS = 3.0
@@ -201,9 +201,9 @@ def read_won(path: Path | None = None) -> dict[Place, float]:
 
 
 def write_won(rows: Sequence[RowStanding], path: Path | None = None) -> None:
-    """Write the file anew, by default `WON`: rows won now, and those before that are not lost by more.
+    """Rewrite `WON`, or `path`: rows won now, and rows won before and not lost by more than a margin.
 
-    What draws noise enters with two seeds, which measure its margin; with one, an older margin stays.
+    A row with noise needs two seeds, which measure its margin; with one seed, its older margin stays.
     """
     path = WON if path is None else path
     before = read_won(path)

@@ -49,10 +49,10 @@ class RefereeTable:
     Attributes:
         schema: public.
         split: draws training and test rows by seed.
-        file: in the folder of the data; empty for generated rows.
+        file: name in the folder of the data; empty for generated rows.
         rules: impossible records by what is wrong with them; no training row breaks one.
         ordered: columns whose ranks mean something.
-        delta: of the releases.
+        delta: delta of the releases.
     """
 
     schema: Schema

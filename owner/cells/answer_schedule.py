@@ -31,9 +31,9 @@ class Pace:
     """Seconds that a host takes for units of the work.
 
     Attributes:
-        pair: for the kernel of two rows, in scores.
-        pick: per pick by herding and own row.
-        product: per pick by design and pair of a candidate with an anchor or an earlier pick.
+        pair: time for the kernel of two rows, in scores.
+        pick: time for each pick by herding and own row.
+        product: time for each pick by design and pair of a candidate with an anchor or an earlier pick.
     """
 
     pair: float

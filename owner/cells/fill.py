@@ -78,8 +78,8 @@ def target_scores(at: Rows, rows: Rows, weights: FloatArray, gamma: float) -> Fl
     Args:
         at: rows x, encoded, (c, n).
         rows: all own rows, encoded, (m_j, n).
-        weights: of `cell_weights`, (m_j,).
-        gamma: of the kernel.
+        weights: weights of `cell_weights`, (m_j,).
+        gamma: gamma of the kernel.
     """
     scores = np.zeros(len(at))
     for start in range(0, len(at), BLOCK_ROWS):
@@ -101,7 +101,7 @@ def herd(
         rows: own rows, encoded, (m_j, n).
         scores: t at each of them, (m_j,).
         count: rows to pick.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         taken: indices of rows that cannot be picked, all different.
 
     Returns:
@@ -160,7 +160,7 @@ def design(rows: Rows, weights: FloatArray, count: int, gamma: float, drawn: Int
         rows: own rows, encoded, (m_j, n).
         weights: w, (m_j,), >= 0, adding up to 1.
         count: n_j, with the drawn rows.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         drawn: indices of rows that go in any case, (u,): S begins with them.
         seed: public seed of the draw of candidates and anchors. It protects nothing: a repeated order must
             get the same rows, also from another process.
@@ -205,7 +205,7 @@ class Span:
             shares: w_y of each, (a,).
             mean: m at the candidates, (c,).
             most: rows that will be picked at most.
-            gamma: of the kernel.
+            gamma: gamma of the kernel.
         """
         self.size = 0
         self._points, self._gamma, self._shares = np.asarray(points, np.float64), gamma, shares
@@ -273,7 +273,7 @@ class FillRule:
 
     Attributes:
         fill: `design` or `herding`.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         seed: seed of the samples of `design`.
     """
 

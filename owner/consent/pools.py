@@ -1,9 +1,9 @@
 """Pools: the rows that a run may have, drawn before anything is computed from rows.
 
 `most_rows_per_run = L` lets a run have at most L rows, and `most_rows = M` offers at most M rows to all runs
-together. Neither is looked at again once a run has begun: what a run computes of rows, it computes of its
-pool, as if the owner had no others. So no answer is refused because of a limit, and the rows that leave are
-bounded by construction (docs/decisions/014).
+together. Limits are read when a run begins and never after: the run computes everything from its pool, as if
+the owner had no other rows. So no answer is refused because of a limit, and the rows that leave are bounded
+by construction (docs/decisions/014).
 
 **Claim:** with limits, every statement about replaced rows holds as it does without limits, for any
 mechanism. *Proof.* The number of offered rows is a function of the policy, of sizes of files and of how often
@@ -57,7 +57,7 @@ class RowPools:
     def __init__(
         self, store: Store, data: bytes, rows: int, noise: NoiseSource, settings: PolicySettings
     ) -> None:
-        """Begin with the file whose rows are offered from now on.
+        """Create the pools of one file.
 
         Args:
             store: stores the number of offered rows, by file.
@@ -79,7 +79,7 @@ class RowPools:
         return min([self._rows, *(limit for limit in limits if limit is not None)])
 
     def next(self, before: int) -> PoolSize:
-        """Size of the pool that a run would get now; nothing is stored.
+        """Size of the pool that a run would get now; stores nothing.
 
         Args:
             before: rows sent under releases of fedkme that drew no pools.

@@ -41,8 +41,8 @@ def check_parameters(
 
     Args:
         invitation: the invitation that the owner's policy let in.
-        number: of the question.
-        parameters: as the curator proposes them.
+        number: number of the question.
+        parameters: parameters as the curator proposes them.
         vector: the question's vector, as the owner computed it.
         owner: the owner's name.
         rows: number of its rows.

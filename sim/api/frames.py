@@ -55,8 +55,8 @@ def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) ->
     """Read a party's rows and check them against the schema.
 
     Args:
-        rows: of the party.
-        schema: of the rows.
+        rows: rows of the party.
+        schema: schema of the rows.
         party: name of the party, for errors.
         private: bound the rows of each person, if the schema names a column of persons.
 

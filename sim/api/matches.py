@@ -48,7 +48,7 @@ def match(
         release: result of `fk.release`, or the folder of a release.
         validation: D_v, in the columns of the release's schema.
         rows: p, rows to choose.
-        gamma: of the kernel; None: by the schema's domain.
+        gamma: gamma of the kernel; None: by the schema's domain.
         draw: synthetic rows to draw from the release; None: 50,000, and 425,000 where D_v is rare among them.
         real_rows: a summary of real rows, or rows, to compare as rows to train on.
         test: held-back rows that judge the result.

@@ -105,7 +105,7 @@ class ReleaseResult:
         ['mean(age)']
 
     Attributes:
-        folder: of the run, with the files of the release.
+        folder: folder of the run, with the files of the release.
         metrics: figures of the run; docs/metrics.md explains each figure.
         why: reason for the method if `auto` chose it; else empty.
     """

@@ -28,10 +28,10 @@ class SelectionResult:
     Attributes:
         rows: p of the caller's rows, with equal weights.
         weighted: p of the caller's rows, mostly other rows than `rows`, to be weighted by `weights`.
-        weights: of `weighted`, with its index; they sum to 1.
+        weights: weights of `weighted`, with its index; they sum to 1.
         mmd2: MMD^2 of `rows` to all rows; nan with `sample`, which does not read all rows.
         weighted_mmd2: MMD^2 of `weighted` with `weights` to all rows; nan with `sample`.
-        gamma: of the kernel exp(-gamma ||x - y||^2).
+        gamma: gamma of the kernel exp(-gamma ||x - y||^2).
     """
 
     rows: pd.DataFrame
@@ -66,8 +66,8 @@ def select(
     Args:
         rows: a data frame, or an array (N, n) of numbers on one scale.
         p: rows to choose, 1 to N.
-        schema: of a data frame; scales its columns. None: drafted from the frame.
-        gamma: of the kernel; None: 1 / median squared distance.
+        schema: schema of a data frame; scales its columns. None: drafted from the frame.
+        gamma: gamma of the kernel; None: 1 / median squared distance.
         sweeps: largest number of sweeps of exchanges.
         sample: number of rows that are drawn as the target of the choice; candidates are a quarter of them.
             With many rows, 32 p come near the full choice in a hundredth of the time

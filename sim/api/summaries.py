@@ -43,9 +43,9 @@ class SummaryResult:
         'mmd2'
 
     Attributes:
-        folder: of the run, with its ledgers and report.html.
+        folder: folder of the run, with its ledgers and report.html.
         received: the consumer's folder, which has the rows.
-        schema: of the rows.
+        schema: schema of the rows.
         metrics: figures of the run; docs/metrics.md explains each figure.
     """
 

@@ -25,8 +25,8 @@ class SweepTable:
         (1, 0)
 
     Attributes:
-        folder: of the table and the page.
-        keys: of the runs of this call's grid, in its order; None: all runs of the folder's table.
+        folder: folder of the table and the page.
+        keys: keys of the runs of this call's grid, in its order; None: all runs of the folder's table.
     """
 
     folder: Path

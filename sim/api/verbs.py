@@ -79,7 +79,7 @@ def summarize(
         validation: D_v.
         rows: p, rows of the summary.
         epsilon: privacy budget of a row of D_v, and of an owner's row towards other owners.
-        delta: of that epsilon.
+        delta: delta of that epsilon.
         real_rows: False: no real row leaves an owner. Owners make a release, and its synthetic rows are
             chosen by exact D_v here, at no cost to D_v; they are for you alone (`fk.match`).
         schema: public columns of all rows.
@@ -130,7 +130,7 @@ def simulate(
 
     Args:
         scenario: name of a shipped scenario, or a file.
-        seed: of everything random.
+        seed: seed of everything random.
         engine: `inprocess`, `processes` for real parties over mutual TLS, or `ray` for owners in actors of a
             cluster; the same bits.
         out: folder of the run, new or empty; default the next free runs/NAME-N.
@@ -180,8 +180,8 @@ def release(
         method: a method of docs/releases.md; `auto` chooses by public facts, and `why` of the result gives
             the reason.
         task: use that `auto` chooses for: `rows`, or questions to a `kernel`'s embedding.
-        epsilon: of the whole release, for any one row.
-        delta: of that epsilon.
+        epsilon: epsilon of the whole release, for any one row.
+        delta: delta of that epsilon.
         schema: public columns of all rows.
         site_column: column of a single table that names the owner of each row.
         rows: number of synthetic rows; default by the method.

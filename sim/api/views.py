@@ -65,7 +65,7 @@ def framed(page: str, title: str) -> str:
 
     Args:
         page: a whole HTML document.
-        title: of the frame, for screen readers.
+        title: title of the frame, for screen readers.
     """
     style = f"width: 100%; height: {HEIGHT}; border: 1px solid #8886; border-radius: 6px; resize: vertical"
     rights = 'sandbox="allow-same-origin"'  # no scripts; the notebook's own process draws it at once

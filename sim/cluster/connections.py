@@ -42,7 +42,7 @@ class ShardConnection:
         """Create a connection without directives.
 
         Args:
-            title: of the shard, for people.
+            title: title of the shard, for people.
             call: reaches the shard's actor.
             progress_s: time that one answer of an owner may take, and that an actor may be out of reach.
         """

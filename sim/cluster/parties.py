@@ -40,7 +40,7 @@ class OwnerActor:
     Attributes:
         title: names the first and last owner; it is the actor's name on Ray's dashboard and in its logs.
         handle: Ray's handle of the actor.
-        plan: of the shard.
+        plan: plan of the shard.
     """
 
     title: str
@@ -118,7 +118,7 @@ async def owners_in_actors(
     Args:
         scenario: gives the owners' names; their rows are not read here.
         rows: makes the owners' rows in the actors.
-        settings: of the run.
+        settings: settings of the run.
         note: gets lines on the progress.
 
     Yields:

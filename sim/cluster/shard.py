@@ -42,12 +42,12 @@ class ShardPlan:
     """Plan of a shard, which travels to its actor: everything but rows.
 
     Attributes:
-        names: of the shard's owners, sorted.
+        names: names of the shard's owners, sorted.
         rows: makes the owners' rows.
-        schema: of the rows.
-        seed: of owners' private randomness; None: randomness comes from the operating system.
-        policies: by owner; `all` for owners that are not named.
-        version: of the package in the driver.
+        schema: schema of the rows.
+        seed: seed of owners' private randomness; None: randomness comes from the operating system.
+        policies: policies by owner; `all` for owners that are not named.
+        version: version of the package in the driver.
     """
 
     names: tuple[str, ...]
@@ -63,9 +63,9 @@ class KeptStore:
     """Content of an owner's store once its runs are over, which travels from an actor to the driver.
 
     Attributes:
-        name: of the owner.
-        lines: of the owner's ledger.
-        facts: of the store by key, with heads and notes.
+        name: name of the owner.
+        lines: lines of the owner's ledger.
+        facts: facts of the store by key, with heads and notes.
     """
 
     name: str

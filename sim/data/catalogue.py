@@ -92,7 +92,7 @@ def content_of(path: Path, in_any_order: bool = False) -> str:
 
     Args:
         path: an .npz, or a .parquet or .csv file.
-        in_any_order: of an .npz of images: the pairs of image and label, sorted, whatever their part.
+        in_any_order: digest an .npz of images by its sorted pairs of image and label, in any part.
 
     Raises:
         DataError: the file cannot be read.

@@ -122,7 +122,7 @@ def make_file(wanted: PublicSet, originals: Mapping[str, bytes], folder: Path) -
     Args:
         wanted: the set.
         originals: content of each original, by name.
-        folder: of the data sets; made if need be.
+        folder: folder of the data sets; made if need be.
 
     Returns:
         The file.

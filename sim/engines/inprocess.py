@@ -60,9 +60,9 @@ class SimulatedMarket:
     """Parties of a simulation whose curator and consumer are in this process; owners may be elsewhere.
 
     Attributes:
-        schema: of the rows.
+        schema: schema of the rows.
         seeds: the public seed set.
-        seed: of everything random; None: noise comes from the operating system.
+        seed: seed of everything random; None: noise comes from the operating system.
         owners: names of the owners.
         members: connections to the owners.
         noise_for: private randomness of each party, by its name.
@@ -93,7 +93,7 @@ class InProcessMarket(SimulatedMarket):
     """Parties of a simulation in this process.
 
     Attributes:
-        owners: by name.
+        owners: owners by name.
         runs: the manager that answers for each owner, by name.
     """
 
@@ -122,11 +122,11 @@ def open_market(
     """Open owners with stores in memory.
 
     Args:
-        schema: of the rows.
+        schema: schema of the rows.
         tables: owners' rows by name.
         seeds: the public seed set.
-        seed: of everything random; None: noise comes from the operating system.
-        policies: by owner; `all` for owners that are not named; without either everything is allowed.
+        seed: seed of everything random; None: noise comes from the operating system.
+        policies: policies by owner; `all` for owners without one; without either all is allowed.
         noise_of: private randomness of a party; default: the randomness that its process would have.
         opened: makes the manager that answers for an owner.
     """
@@ -160,7 +160,7 @@ class KeptRecords:
         summary: record of a summary.
         release: record of a release.
         facts: further entries of record.json.
-        files: of a release.
+        files: files of a release.
     """
 
     def __init__(self, keep: Callable[[KeptRecords], None] = lambda records: None) -> None:

@@ -149,10 +149,10 @@ def open_owners(
     """Create owners, each with a store of its own.
 
     Args:
-        schema: of the rows.
+        schema: schema of the rows.
         tables: rows by owner.
         noise_of: private randomness of a party.
-        policies: by owner; `all` for owners that are not named; without either everything is allowed.
+        policies: policies by owner; `all` for owners without one; without either all is allowed.
 
     Returns:
         Owners by name.

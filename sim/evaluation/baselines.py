@@ -174,7 +174,7 @@ def exact_kernel_greedy(
         validation: D_v, (m, n), m >= 1.
         seeds: D_init, (s, n), counted as part of S from the start and never returned; None or empty for none.
         p: rows to pick.
-        gamma: of the RBF kernel.
+        gamma: gamma of the RBF kernel.
 
     Returns:
         (p,) indices into `rows` in the order of picking; of equal rows the first.

@@ -62,9 +62,9 @@ def evaluate(
     Args:
         synthetic: rows to train on, with labels.
         test: real rows that the release has not seen.
-        schema: of both.
-        names: of the classifiers; default: all that are installed.
-        seed: of the classifiers.
+        schema: schema of both.
+        names: names of the classifiers; default: all that are installed.
+        seed: seed of the classifiers.
         one_hot: categories that classifiers see as 0/1 columns and not by index.
 
     Returns:

@@ -31,7 +31,7 @@ def by_rows(verdict: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) ->
 
     Args:
         verdict: plain values of the card's verdict, or None.
-        evaluation: of `sim.evaluation.releases.evaluate_rows`; empty if nobody looked.
+        evaluation: result of `sim.evaluation.releases.evaluate_rows`; empty if nobody looked.
     """
     if "columns" not in evaluation:
         return None if verdict is None else dict(verdict)

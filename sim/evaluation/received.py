@@ -25,7 +25,7 @@ def received_metrics(
 
     Args:
         consumer: name of the consumer.
-        plan: of the run.
+        plan: plan of the run.
         p: number of rows asked for.
         rows: number of rows received, of which p are kept.
         evaluation: content of evaluation.json; None if the summary was not judged.
@@ -58,7 +58,7 @@ def received_release(consumer: str, method: str, card: Mapping[str, Any]) -> dic
 
     Args:
         consumer: name of the consumer.
-        method: of the release.
+        method: method of the release.
         card: the data card as plain values.
     """
     return {

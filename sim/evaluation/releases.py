@@ -1,4 +1,4 @@
-"""Quality of a release, compared with owners' rows, which only a simulation can see; of a summary, with D_v.
+"""Quality of a release by the owners' rows, which only a simulation sees, and of a summary by D_v.
 
 A deployment has no such figures: utility on private rows would be one more disclosure. Its card gives the
 distance of the rows to the released numbers, which reads no owner's row.
@@ -40,7 +40,7 @@ SHOWN = 6
 _FORMS = {"weighted": WEIGHTED, "alike": SUMMARY, "repeats": REPEATS}
 """Files of a summary's forms, the one that is advised first among equally good ones first."""
 _DRAWS = 10
-"""Draws of fresh rows whose distances are averaged."""
+"""Number of draws of fresh rows whose distances are averaged."""
 
 
 def can_train() -> bool:
@@ -55,8 +55,8 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
         synthetic: the synthetic rows.
         real: all owners' rows.
         test: held-back rows; may be empty.
-        schema: of all three tables.
-        seed: of the models.
+        schema: schema of all three tables.
+        seed: seed of the models.
 
     Returns:
         `columns`: mean and largest distance of a column's distribution from the real distribution (total
@@ -88,7 +88,7 @@ def compare_columns(rows: Table, real: Table, schema: Schema, fresh: int | None 
     Args:
         rows: the rows to compare.
         real: real rows.
-        schema: of both.
+        schema: schema of both.
         fresh: in place of two halves of the real rows, the yardstick is the distance of so many of them,
             drawn at random, from the others, on average over some draws; at most half of them.
     """
@@ -115,7 +115,7 @@ def compare_with_validation(folder: Path, validation: Table, schema: Schema) -> 
     Args:
         folder: the consumer's folder, which has the rows.
         validation: D_v.
-        schema: of both.
+        schema: schema of both.
     """
     form = _advised_form(folder)
     if form is None or not len(validation) or schema.width in IMAGE_SIDES:
@@ -147,7 +147,7 @@ def evaluate_points(points: WeightedPoints, gamma: float, real: NDArray[np.float
 
     Args:
         points: (M, n) in the units of gamma, with weights.
-        gamma: of the kernel.
+        gamma: gamma of the kernel.
         real: all owners' rows in the same units, (N, n).
     """
     return {
@@ -192,7 +192,7 @@ def pair_distances(left: Table, right: Table, real: Table, schema: Schema) -> di
         left: one table.
         right: the other table.
         real: rows whose quantiles are the edges of numbers' bins.
-        schema: of all three.
+        schema: schema of all three.
     """
     names = [(name, column) for column in schema.columns for name in column.names]
     places = np.unique(np.linspace(0, len(names) - 1, MOST_PAIRED).round().astype(np.int64))
@@ -226,7 +226,7 @@ def _summarised(by_name: dict[str, float]) -> dict[str, Any]:
 
 
 def _draws(real: Table, fresh: int | None) -> list[tuple[Table, Table]]:
-    """Real rows beside other real rows, whose distance good synthetic rows have too: two halves, or draws."""
+    """Pairs of disjoint parts of the real rows, the yardstick of distances: two halves, or random draws."""
     size = min(len(real) // 2 if fresh is None else fresh, len(real) // 2)
     if not size:
         return [(real, real)]
@@ -273,7 +273,7 @@ def shares(synthetic: Table, real: Table, schema: Schema, chosen: NDArray[np.int
     Args:
         synthetic: the synthetic rows, at least one.
         real: all owners' rows, at least one.
-        schema: of both.
+        schema: schema of both.
         chosen: positions of columns, in order.
 
     Returns:

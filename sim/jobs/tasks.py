@@ -17,7 +17,7 @@ class Task:
     """Call of a function of this package, as plain values.
 
     Attributes:
-        name: for people, on dashboards and in logs.
+        name: name for people, on dashboards and in logs.
         function: `MODULE:NAME`; takes the argument, and returns JSON values.
         argument: a JSON value.
     """

@@ -111,7 +111,7 @@ def match_folder(
         target: D_v.
         p: number of rows.
         shown: follows the work.
-        gamma: of the kernel; None: by the schema's domain, as in a summary.
+        gamma: gamma of the kernel; None: by the schema's domain, as in a summary.
         draw: number of rows to draw from the release; None: `drawn_for` decides.
         test: held-back rows that judge the result, or None.
         real: real rows of a summary that the consumer holds as well, or None.

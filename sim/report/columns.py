@@ -19,7 +19,7 @@ def distances(compared: Mapping[str, Any], made: str, note: str) -> html.Html:
     """Distance of each column and of each pair of columns from the real one, and which are lost, in words.
 
     Args:
-        compared: as `compare_columns` makes it.
+        compared: figures as `compare_columns` makes them.
         made: name of the rows that are compared.
         note: sentence that says whose rows are the real ones.
     """
@@ -61,7 +61,7 @@ def shares(compared: Mapping[str, Any], made: str, real: str, note: str) -> html
     """Shares of rows by value, of the label and of the columns that are furthest off.
 
     Args:
-        compared: as `compare_columns` makes it.
+        compared: figures as `compare_columns` makes them.
         made: name of the rows that are compared.
         real: name of the real rows.
         note: sentence that says whose they are.

@@ -29,7 +29,7 @@ class PastRun:
         owners: K.
         rows: p, or how many rows were generated.
         accessed: rows of owners that somebody saw; None for a release.
-        mmd2: of the best form to D_v; None where it was not judged.
+        mmd2: MMD^2 of the best form to D_v; None where it was not judged.
         verdict: good, fair or poor; None where there is none.
     """
 

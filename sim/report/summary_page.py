@@ -50,10 +50,10 @@ class SummaryFolder:
     """Contents of a run's folder.
 
     Attributes:
-        metrics: of metrics.json.
+        metrics: values of metrics.json.
         rounds: lines of rounds.csv; the last one of an interrupted run may lack cells.
         config: text of run.toml.
-        arrays: of summary.npz: `x`, rows in the owners' units, and `y`, class indices.
+        arrays: arrays of summary.npz: `x`, rows in the owners' units, and `y`, class indices.
         ended: time at which the run ended, in UTC.
     """
 
@@ -96,7 +96,7 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], arrive
 
     Args:
         metrics: as `received_metrics` makes them.
-        arrays: of summary.npz.
+        arrays: arrays of summary.npz.
         arrived: time at which the rows were written, in UTC.
     """
     m = metrics

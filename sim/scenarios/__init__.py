@@ -32,7 +32,7 @@ def build_scenario(
 
     Args:
         config: the [scenario] table.
-        seed: of everything random in the scenario.
+        seed: seed of everything random in the scenario.
         base_dir: folder in which relative paths start; default: the current folder.
         at_once: make all owners' tables now, so that a wrong table is reported before the run; otherwise each
             table is made at its first use, if the kind of scenario allows it.

@@ -21,7 +21,7 @@ def rows_by_site(columns: Mapping[str, Cells], site_column: str, least_rows: int
     """Rows of each site, ascending, by owner's name; the name is made from the site's.
 
     Args:
-        columns: of the table.
+        columns: columns of the table.
         site_column: the column of sites.
         least_rows: leave out sites with fewer rows.
 

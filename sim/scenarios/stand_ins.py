@@ -60,7 +60,7 @@ def invented_columns(schema: Schema, groups: Mapping[str, int], column: str = ""
     """Columns of invented rows as a file would have them, with their label.
 
     Args:
-        schema: of the rows.
+        schema: schema of the rows.
         groups: number of rows by group; the rows are shuffled.
         column: name of a column to add, which names each row's group.
     """

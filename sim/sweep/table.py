@@ -79,9 +79,9 @@ class SeedMean:
     """Mean over seeds.
 
     Attributes:
-        mean: of the values.
+        mean: mean of the values.
         error: standard error of the mean; NaN of one value.
-        count: of values.
+        count: number of values.
     """
 
     mean: float

@@ -118,7 +118,7 @@ async def play_consumer(what: str, part: int, change: int | None, moved: int) ->
     """End of the run of a consumer one of whose messages is hostile in one number, and its honest messages.
 
     Args:
-        what: of CONSUMERS.
+        what: kind of lie, by its key in CONSUMERS.
         part: 0 for the request, then its other messages.
         change: place of the hostile number; None: all is honest.
         moved: which of two neighbours an owner has.

@@ -127,7 +127,7 @@ class Town:
         Args:
             folder: where to.
             p: rows of the summary.
-            rows: of each owner, and of D_v.
+            rows: rows of each owner, and of D_v.
             summary: the curator's `[summary]`.
             paced: whether the curator waits until the test reads its lines.
             seeded: whether noise is a simulation's, and not the operating system's.

@@ -38,7 +38,7 @@ class Asked:
     """Questions that owners were sent, by number; the run waits at the end of a question, or at its begin.
 
     Attributes:
-        questions: of one owner, with repeats.
+        questions: questions of one owner, with repeats.
         held: where the run waits.
     """
 

@@ -43,7 +43,7 @@ class FailingSteps:
     """Steps of post-processing, of which one raises.
 
     Attributes:
-        names: of all steps that were taken.
+        names: names of all steps that were taken.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, number: int = 0, error: Exception | None = None) -> None:

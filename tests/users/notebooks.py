@@ -26,7 +26,7 @@ def execute(cells: list[str], folder: Path, python: Path | None = None) -> list[
     Args:
         cells: what is typed.
         folder: where.
-        python: of the kernel's environment; none: that of the tests.
+        python: interpreter of the kernel's environment; None: the tests' own.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell raised something.

@@ -1,8 +1,8 @@
-"""The audit of time: how long an owner takes to fill an order says nothing of the cells of its rows.
+"""Timing attack: does the time in which an owner fills an order tell the cells of its rows?
 
-Neighbouring: one row replaced. The holder's order is of one cell, in which it has a row or none; rows go
-sealed, so that whoever asks sees boxes alone, and the time. Scores are seconds of processor time that the
-handler takes, the worlds by turns: a wait for the schedule (owner/cells/answer_schedule.py) only hides more.
+Neighbouring: one row replaced. The order asks for one cell, in which the owner has one row or none. Rows are
+sealed, so the attacker sees boxes and times alone. Scores are seconds of processor time of the handler, in
+alternating worlds; the answer schedule (owner/cells/answer_schedule.py) would hide more.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer
 
-_ROWS, _WIDTH, _ASKED = 300, 16, 3
+_ROWS, _WIDTH, _ORDERED = 300, 16, 3
 _EPSILON = 1.0
-"""Epsilon of the histogram, with which a row's cell is paid for; of the time nothing is allowed beyond it."""
+"""Epsilon of the histogram, which pays for a row's cell; the time may tell nothing beyond it."""
 _SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=_WIDTH),))
 _CORNERS = np.repeat(np.array([[0.0], [1.0]]), _WIDTH, axis=1)
 _BOOK = kmeans_book(_SCHEMA.encode(_CORNERS), 2, spec_for(_SCHEMA, 2), _SCHEMA, 0)
 
 
 class _Keys(KeyRing):
-    """Keys of a run whose consumer is nobody."""
+    """Keys of a run whose consumer opens no box."""
 
     def __init__(self) -> None:
         super().__init__("holder")
@@ -50,8 +50,8 @@ class _Keys(KeyRing):
 
 
 def answer_times() -> Subject:
-    """Processor time of an order that rows go sealed for."""
-    claim = Claim(_EPSILON, 0.0, "replace one row of an owner; whoever asks it looks at the clock")
+    """Attack by the processor time of an order whose rows are sealed."""
+    claim = Claim(_EPSILON, 0.0, "replace one row of an owner; the asker looks at the clock")
     keys = _Keys()
 
     def timed(fill: Fill, effort: Effort) -> CheckResult:
@@ -85,15 +85,15 @@ def _seconds(keys: KeyRing, fill: Fill, present: bool) -> float:
         "holder", Table(rows), _SCHEMA, simulated(0, "holder", "time"), OwnerGate("holder"), keys
     )
     handler = CellHandler("audit", owner)
-    terms = CellTerms(_BOOK.to_json(), 1.0, noise, _ASKED, fill=fill)
+    terms = CellTerms(_BOOK.to_json(), 1.0, noise, _ORDERED, fill=fill)
     invitation = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)
     first = int(_BOOK.cells_of(_SCHEMA.encode(_CORNERS[:1]))[0])
     shares: NDArray[np.float64] = np.eye(_BOOK.cells)[first]
-    bodies: list[Body] = [invitation, AskHistogram(), FillOrder(_ASKED, shares)]
+    bodies: list[Body] = [invitation, AskHistogram(), FillOrder(_ORDERED, shares)]
     for number, body in enumerate(bodies, 1):
         began = time.thread_time()
         entry = handler.answer(Directive("audit", int(number > 1), number, body))
         taken = time.thread_time() - began
     assert isinstance(entry.answer, Rows)
-    assert len(entry.answer.rows) == _ASKED
+    assert len(entry.answer.rows) == _ORDERED
     return taken

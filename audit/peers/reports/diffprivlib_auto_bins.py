@@ -4,8 +4,8 @@ Run: pip install diffprivlib==0.6.6 && python diffprivlib_auto_bins.py
 Expected: with a range, the edges are public; what is computed from rows is under noise or warned of.
 Seen: bins="auto" ("fd" and others) lets NumPy choose the number from quartiles of the private rows, and
     the exact edges are returned. PrivacyLeakWarning is raised for a missing range alone.
-    The docstring says that a
-    string "defines the method used to calculate the optimal bin width", not that it reads the rows in clear.
+    The docstring says that a string "defines the method used to calculate the optimal bin width", not that
+    it reads the rows in clear.
 Why: one row moves the quartile and with it the number of bins, in every run: no epsilon bounds that.
 Remedy: refuse a string, or raise PrivacyLeakWarning for it.
 """

@@ -26,7 +26,7 @@ def start_with_zeros(
     """Make a model that has zeros alone; None without any. Rules that it does not have come with it, as text.
 
     Args:
-        rules: of the schema.
+        rules: rules of the schema.
         binning: coding of rows.
         fixed_pairs: pairs that the model will always have.
     """

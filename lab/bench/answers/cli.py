@@ -112,7 +112,7 @@ def summaries(lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     than LEAST intervals count only in the first figure.
 
     Args:
-        lines: as `fedkme bench answers` writes them; numbers may be text.
+        lines: lines as `fedkme bench answers` writes them; numbers may be text.
     """
     methods = list(dict.fromkeys(line["method"] for line in lines))
     table = [("tables", *methods)]

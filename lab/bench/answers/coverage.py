@@ -64,7 +64,7 @@ class Coverage:
         bounded: answers that say so, which are to hold with 95 % at least.
         bounded_held: how many of them held.
         unanswered: answers without an interval.
-        widths: of all intervals.
+        widths: widths of all intervals.
         noise: tight answers whose unseen part does not show beside the noise alone, and how many of their
             estimates are as near to the rows as 95 % of that noise is.
         sampling: tight answers about a population, and how many of the rows are as near to it as 95 % of
@@ -84,7 +84,7 @@ class Coverage:
         """Count an answer.
 
         Args:
-            answer: to count.
+            answer: the answer to count.
             rows: what the rows of the release have.
             population: what the population has.
         """
@@ -155,10 +155,10 @@ def covered(settings: Mapping[str, Any], kind: str, releases: Iterable[int], see
     """Intervals of every form of question by one method, each about what it is about by default.
 
     Args:
-        settings: of the method.
-        kind: of tables.
+        settings: settings of the method.
+        kind: kind of tables.
         releases: numbers of them, which tables, rows and noise follow from.
-        seed: of rows and noise.
+        seed: seed of rows and noise.
     """
     tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
     for own, table, evidence in evidences(settings, kind, releases, seed):

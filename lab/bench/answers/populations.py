@@ -31,11 +31,11 @@ class Population:
     """Rows of which samples are drawn.
 
     Attributes:
-        schema: of the rows.
+        schema: schema of the rows.
         pool: the rows; where the schema names a person, as many as a person may have lie together.
-        questions: to ask, by the form that a figure is of.
+        questions: questions to ask, by the form that a figure is of.
         rows: N of a sample.
-        epsilon: of a release.
+        epsilon: epsilon of a release.
     """
 
     schema: Schema

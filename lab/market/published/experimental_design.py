@@ -26,9 +26,9 @@ def design_weights(features: FloatArray, queries: FloatArray, steps: int) -> Flo
     """Weights w of the V-optimal design after so many steps, (N,), adding up to 1.
 
     Args:
-        features: of all rows, (N, d).
-        queries: of D_v, (m, d).
-        steps: of Frank and Wolfe.
+        features: features of all rows, (N, d).
+        queries: queries of D_v, (m, d).
+        steps: number of steps of the Frank-Wolfe algorithm.
     """
     count, d = features.shape
     second = features.T @ features / count

@@ -59,10 +59,10 @@ def private_centres(
     """Find centres of the rows of all owners, (k, d) with k <= count.
 
     Args:
-        rows: of all owners, (N, d), of norm at most 1.
+        rows: rows of all owners, (N, d), of norm at most 1.
         server: rows that are public, (s, d).
         count: k.
-        budget: of one row.
+        budget: budget of one row.
         rng: draws the noise and the first centres.
     """
     d = rows.shape[1]

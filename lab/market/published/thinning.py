@@ -25,7 +25,7 @@ def thin(gram: FloatArray, halvings: int, rng: np.random.Generator) -> IntArray:
     Args:
         gram: kernel of all pairs, (N, N).
         halvings: m >= 0.
-        rng: of the walks.
+        rng: random generator of the walks.
     """
     rows = len(gram)
     half_rows = np.arange(rows, dtype=np.int64)

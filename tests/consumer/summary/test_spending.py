@@ -36,7 +36,7 @@ class Lab:
     """A consumer without a network, whose requests a curator plans at once.
 
     Attributes:
-        clock: of its store and its budget.
+        clock: time of its store and its budget.
     """
 
     archiving: ClassVar = False

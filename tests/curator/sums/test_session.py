@@ -75,7 +75,7 @@ class Party:
     """An owner behind a wire; the wire breaks once before the parts that a test names.
 
     Attributes:
-        lines: of its ledger.
+        lines: lines of its ledger.
         heard: directives that came.
     """
 

@@ -15,7 +15,7 @@ def mwem_zcdp(epsilon: float, iterations: int, relation: MwemRelation) -> float:
 
     Args:
         epsilon: parameter e of every iteration, > 0.
-        iterations: of all calls together.
+        iterations: number of iterations of all calls together.
         relation: neighbouring relation; "q counted" means that the size used by h2 is the true one.
     """
     selection, value = MWEM_ITERATION_COST[relation]

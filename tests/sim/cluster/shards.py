@@ -75,7 +75,7 @@ class ShardedMarket:
     """Owners in shards, with the curator and the consumer.
 
     Attributes:
-        actors: by shard.
+        actors: actors by shard.
         market: the parties.
     """
 

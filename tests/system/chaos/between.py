@@ -83,7 +83,7 @@ class Between(Forwarder):
         Args:
             there: address of the curator.
             faults: that will happen.
-            server: of the data base.
+            server: PostgreSQL's server.
             happens: told of each fault, in the forwarder's thread; ends the party that a fault names.
         """
         super().__init__(there)

@@ -32,10 +32,10 @@ class Deployment:
 
     Attributes:
         schedule: that will be played.
-        folder: of all.
+        folder: folder of all parties' files.
         releases: whether lives are of an earlier release, too.
-        server: of the data base, where the schedule has one.
-        parties: by name, none of them started.
+        server: PostgreSQL's server, where the schedule has one.
+        parties: parties by name, none of them started.
     """
 
     schedule: ProcessSchedule

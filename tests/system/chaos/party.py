@@ -26,9 +26,9 @@ class Party:
         name: its name.
         home: folder of all that it has.
         verb: that its processes do.
-        faults: of lives that are still to come.
+        faults: faults of lives that are still to come.
         journal: place of its store.
-        fault: of the present life.
+        fault: fault of the present life.
         earlier: whether the present life is of the earlier release.
         done: whether nothing is left for it to do.
         told: whether somebody ended the present life.

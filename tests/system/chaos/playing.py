@@ -37,13 +37,13 @@ class PlayedProcesses:
     """Schedule that is played, and what came of it.
 
     Attributes:
-        world: of audit/chaos.
-        story: seconds, party, what befell it or what it said.
-        found: what must not be.
-        happened: faults of lives, as audit/chaos calls them.
-        kinds: of those, as they are called here.
-        results: of consumers.
-        parties: by name.
+        world: simulated world of audit/chaos.
+        story: seconds, party, and its fault or its line.
+        found: violations.
+        happened: faults that happened, by audit/chaos's names.
+        kinds: kinds of these faults, by this module's names.
+        results: results of consumers.
+        parties: parties by name.
     """
 
     def __init__(self, deployment: Deployment, release: str = "") -> None:

@@ -26,9 +26,9 @@ class ProcessSchedule:
     """Faults of the lives of the parties of a world.
 
     Attributes:
-        seed: of it.
+        seed: seed of the schedule.
         world: number in the menu of audit/chaos.
-        faults: of each party: of its first life, its second, and so on.
+        faults: faults of each party: of its first life, its second, and so on.
         between: faults of the forwarder and the data base; None: neither is there.
         stored: parties whose store is in the data base.
     """
