@@ -62,14 +62,13 @@ WINGS = {
 FAMILIES = ("summary", "cells", "sums")
 """Folders of protocols' families, at each party that has a part of its own in them."""
 LARGE = {
-    "curator/releases": 14,
     "fedkme": 16,
     "fedkme/answers": 20,
     "fedkme/privacy": 13,
     "fedkme/tables": 13,
-    "fedkme/wire": 14,
+    "fedkme/wire": 13,
     "lab/bench": 17,
-    "lab/experiments": 18,
+    "lab/experiments": 16,
     "audit/attacks": 23,
     "audit/replay": 17,
     "sim": 15,
