@@ -1,4 +1,4 @@
-"""Peers of a curator: their names, certificates and quotas, and what they hear of unexpected errors."""
+"""Peers of a curator: names, certificates and quotas; unexpected errors are hidden from peers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class CertificateCheck:
         self.check_revoked(context)
 
     def check_revoked(self, context: Context) -> None:
-        """Refuse a revoked certificate, whatever its name and role.
+        """Refuse a revoked certificate of any name and role.
 
         Raises:
             IdentityError: the certificate was revoked, or the list of revoked certificates is unreliable.

@@ -82,7 +82,7 @@ class CuratorParty:
         self._owners = OwnerService(members, names, settings.connect_s, admission, context.say, self._admit)
 
     def _admit(self, hello: Hello) -> None:
-        """Refuse an owner with another schema, or with a store that is older than what it signed.
+        """Refuse an owner with another schema, or with a store older than its last signed head.
 
         Raises:
             SchemaError: the schemas differ; an owner of an earlier release does not say which it holds.

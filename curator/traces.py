@@ -1,4 +1,4 @@
-"""Spans of a curator's runs, from what it reports and asks."""
+"""Spans of a curator's runs, made from its reports and questions."""
 
 from __future__ import annotations
 

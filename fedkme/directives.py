@@ -159,7 +159,7 @@ _AS_PROPOSED = ("owners", "threshold", "dropouts", "colluders", "bits", "bound",
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The first step of an aggregation: what is aggregated, how, and what a lie of one owner moves.
+    """First step of an aggregation: its query, its parameters, and how far one owner's lie moves the sum.
 
     Attributes are those of `Parameters`, but for what follows from the question, and of `AskSums`.
     """
@@ -211,7 +211,7 @@ class SigningKeys:
 
 @dataclass(frozen=True, slots=True)
 class StepTaken:
-    """A step of an aggregation as a journal has it: what was in it had secrets that die with the process."""
+    """Journal's record of an aggregation step, without its secrets, which die with the process."""
 
     question: ClassVar[str] = "aggregate"
     step: str
@@ -248,7 +248,7 @@ class Refusal:
 
     @property
     def awaits_approval(self) -> bool:
-        """True where the owner's people may yet approve what was asked."""
+        """True where the owner's people may still approve the request."""
         return self.code == ApprovalError.code
 
     def error(self) -> FedkmeError:
@@ -311,7 +311,7 @@ class Directive:
 
     @property
     def question(self) -> str:
-        """The name of what is asked, as `fedkme.protocols` has it."""
+        """Name of the question in `fedkme.protocols`."""
         return self.body.question
 
 

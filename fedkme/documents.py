@@ -39,7 +39,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunDocument:
-    """A run at the curator: all that it is a function of, but for what its journal holds.
+    """All inputs of a run at the curator, except those that its journal holds.
 
     Attributes:
         request: the consumer's; it decides whether the run makes a summary or a release.

@@ -224,7 +224,7 @@ class Participation:
 
     @property
     def doubts(self) -> list[str]:
-        """Reasons why what was made of these owners' rows is at most fair: `line` where an owner was lost."""
+        """Reasons why a result of these owners' rows is at most fair: `line` where an owner was lost."""
         return [self.line] if self.lost else []
 
     @property

@@ -80,7 +80,7 @@ class Security:
 
     @property
     def shares_known(self) -> int:
-        """Most shares of noise that an observer knows: those of T owners, or its own if it is one."""
+        """Most shares of noise that an observer knows: T owners' shares, or its own if it is an owner."""
         return max(1, self.colluders)
 
     @property
@@ -236,7 +236,7 @@ class Order:
     """
 
     def __init__(self, owner: str, run: str) -> None:
-        """Begin before the invitation; args are for lines about what is out of turn."""
+        """Begin before the invitation; the arguments appear in errors about messages out of turn."""
         self.state = _NEW
         self._owner = owner
         self._run = run

@@ -211,7 +211,7 @@ _by_name(_ROWS)  # every row of this package has a name of its own
 
 
 class _Table(Mapping[str, Protocol]):
-    """The rows of this package, and after them those of others, which are looked for at the first use."""
+    """Protocols of this package, then of other packages, which are looked up at the first use."""
 
     @cached_property
     def _rows(self) -> Mapping[str, Protocol]:

@@ -143,7 +143,7 @@ def noised(
 
 
 def show(payout: Payout, out: Console) -> None:
-    """Print the table of amounts, and what it discloses."""
+    """Print the table of amounts, and the privacy cost of showing it."""
     audience = "each owner may see its own" if payout.audience == "owners" else "CURATOR ONLY"
     out.print(f"{payout.method}: {payout.total:,} in all; {audience}", highlight=False)
     table = Table()

@@ -65,7 +65,7 @@ class Outbox:
 
 
 class RunManager:
-    """Answers directives of any number of runs, and forgets those that are over."""
+    """Answers directives of any number of runs, and forgets finished runs."""
 
     def __init__(
         self,

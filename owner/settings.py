@@ -69,7 +69,7 @@ class PeriodBudget(WindowBudget):
         return self
 
     def binds(self, consumer: str, budgets: Iterable[PeriodBudget]) -> bool:
-        """Check whether a run for a consumer is among those that this one of an owner's budgets limits."""
+        """Check whether this budget limits runs for a consumer."""
         if self.observer != CONSUMER or consumer in self.consumers:
             return True
         named = any(consumer in other.consumers and not other.together for other in budgets)

@@ -1,4 +1,4 @@
-"""Words of a family of protocols: what a report says of its runs, and what it leaves out.
+"""Wording of reports by family of protocols, and the parts that a report leaves out.
 
 A family is one class here. Runs of sums make no summary: their page is sim/report/release_page.py.
 """
@@ -42,7 +42,7 @@ class Words(ABC):
 
     @abstractmethod
     def line(self, metrics: Metrics) -> str:
-        """Rows and what became of them, in a line."""
+        """Rows and their fate, in a line."""
 
     @abstractmethod
     def tile(self, metrics: Metrics) -> tuple[str, str, str]:
@@ -86,7 +86,7 @@ class AuctionWords(Words):
 
 
 class UniformWords(Words):
-    """Words of uniform sampling: one draw of each owner, whatever its rows are."""
+    """Words of uniform sampling: one draw of each owner, independent of its rows."""
 
     sent = "Rows that each owner drew at random and sent. Which of them were kept, no owner is told."
     unused = "drawn, not kept"
@@ -106,7 +106,7 @@ class UniformWords(Words):
 
 
 class CellWords(Words):
-    """Words of orders by public cells: a histogram of each owner, an order to each, and the rows of it."""
+    """Words of orders by public cells: a histogram of each owner, an order to it, and its rows."""
 
     sent = "Rows that left each owner to fill its order. Which of them were kept, no owner is told."
     unused = "sent, not kept"

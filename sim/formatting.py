@@ -33,12 +33,12 @@ def distance(value: float | None) -> str:
 
 
 def method(name: str) -> str:
-    """A way to select rows, in words."""
+    """Name a way to select rows."""
     return METHODS.get(name, name.replace("_", " "))
 
 
 def methods_of(name: str, metrics: Metrics) -> str:
-    """Ways to select rows that share a line, in words."""
+    """Name ways to select rows that share a line."""
     twins = _twins(metrics)
     return " = ".join(method(each) for each in (twins if name in twins else (name,)))
 
@@ -63,7 +63,7 @@ def title(protocol: str) -> str:
 
 
 def model(name: str) -> str:
-    """A model, in words."""
+    """Name a model."""
     return MODELS.get(name, name.replace("_", " "))
 
 
@@ -93,7 +93,7 @@ def verdict(metrics: Metrics) -> str:
 
 
 def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
-    """Lines about what was left out and changed, for a person; none where nothing was."""
+    """Lines for a person about cells left out or changed; none where nothing was."""
     left_out: Mapping[str, Sequence[str]] = facts.get("left_out", {})
     if left_out:
         everywhere = facts["parties"]
@@ -120,7 +120,7 @@ def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
 
 
 def reading_totals(facts: Mapping[str, Any]) -> Iterable[str]:
-    """Lines about what was left out and changed, with one count for each kind of change."""
+    """Lines about cells left out or changed, with one count for each kind of change."""
     yield from reading_lines({**facts, "changes": ()})
     cells: Counter[str] = Counter()
     for change in facts.get("changes", ()):

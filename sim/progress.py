@@ -1,4 +1,4 @@
-"""Progress of whatever takes long, for people: lines, above a bar where there is a terminal."""
+"""Progress of long work, for people: lines, above a bar where there is a terminal."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Follower:
         self.note(line)
 
     def close(self) -> None:
-        """The run is over, whatever its end. May be called twice."""
+        """End the display when the run is over. May be called twice."""
 
 
 class Progress(Follower):

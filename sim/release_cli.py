@@ -53,7 +53,7 @@ WatchOption = Annotated[bool, typer.Option("--watch", help="Show the run on a pa
 
 
 class MethodCommand(TyperCommand):
-    """Verb of a method, whose help ends with the method's keys: they are read when somebody asks."""
+    """Verb of a method, whose help ends with the method's keys, read when help is asked for."""
 
     @override
     def get_help(self, ctx: Any) -> str:
@@ -186,7 +186,7 @@ def _figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
 def print_release(
     metrics: Mapping[str, Any], directory: Path, console: Console, details: bool = False
 ) -> None:
-    """Print what came out of a release, what it is good for, and its epsilon; with details every figure."""
+    """Print a release's result, its uses and its epsilon; with details every figure."""
     from sim.formatting import reading_lines, reading_totals
     from sim.report import privacy
     from sim.report.write import print_line

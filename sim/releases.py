@@ -339,7 +339,7 @@ async def _in_process(
 
 
 def _copy_to_consumer(directory: Path, names: Iterable[str], steps: Derivation) -> None:
-    """Copy those of the run's files that the consumer gets and the run has."""
+    """Copy the run's files that the consumer gets, where they exist."""
     for name in names:
         source, target = directory / name, directory / "consumer" / name
         if source.exists() and target.parent.exists():

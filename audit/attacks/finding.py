@@ -118,7 +118,7 @@ class AuditVerdict:
 
     @property
     def expected(self) -> bool:
-        """Check that what is sound held, and what is not was broken."""
+        """Check that a sound mechanism held, or that an unsound one was broken."""
         return self.broken == (self.subject.standing != "sound")
 
     @property

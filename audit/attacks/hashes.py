@@ -1,4 +1,4 @@
-"""Attacks of a curator on hashes: four of them.
+"""Four attacks of a curator on hashes.
 
 It holds h1 of rows in fixed point, the public part of the map, and no draw.
 

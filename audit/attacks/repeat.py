@@ -1,4 +1,4 @@
-"""The audit over and over, each time with other coins: does what is sound pass every time?"""
+"""Repetitions of the audit with new coins: do sound mechanisms pass every time?"""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Repetition:
         return task_of(f"audit: {self.words()}", audit_once, self._plain())
 
     def columns(self) -> Row:
-        """Columns that do not depend on what came of it."""
+        """Columns that are known before the repetition runs."""
         return {"mechanism": self.subject.name}
 
     def _plain(self) -> dict[str, Any]:

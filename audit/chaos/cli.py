@@ -37,7 +37,7 @@ def chaos(
     heavy: Heavy = False,
     as_json: AsJson = False,
 ) -> None:
-    """Break everything that can break, in simulated worlds with the real code, and look at what is left."""
+    """Inject every kind of fault into simulated worlds with the real code, and check the results."""
     from audit.chaos.batch import tallies
     from sim.progress import Progress
 

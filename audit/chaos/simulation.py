@@ -209,7 +209,7 @@ class _Simulation:
             await pause(process.chance, pausing)
 
     async def _stop(self, name: str, process: Process, main: asyncio.Task[Any]) -> None:
-        """End a process: what nobody heard of it is a violation."""
+        """End a process; an error in it that no code handled is a violation."""
         self.found += [f"unheard: {name}: {error!r}" for error in await process.unheard()]
         ending = process.ending
         await process.end(main if ending is not None and ending.kind == "stop" else None)
@@ -231,7 +231,7 @@ class _Simulation:
             await self._stop(process.name, process, main)
 
     def _ended(self, party: _Life, main: asyncio.Task[Any], process: Process) -> bool:
-        """Look at why a process ended by itself; whether it stays so."""
+        """Examine why a process ended by itself; return whether it stays ended."""
         name, error = party.fate.name, main.exception()
         if error is None:
             return True
@@ -255,7 +255,7 @@ class _Simulation:
         return True
 
     def _suffer(self, party: _Life, ending: InjectedFault) -> float:
-        """Do to a disk what a death does to it; how long nobody starts the party again."""
+        """Apply a death's effect to a disk; return the time until the party starts again."""
         match ending.kind:
             case "restore":
                 party.disk.put_back(ending.amount)

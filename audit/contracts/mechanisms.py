@@ -78,7 +78,7 @@ class MechanismContract:
         assert released == pytest.approx(rows.mean(axis=0), abs=0.05)
 
     def test_the_order_and_grouping_of_rows_do_not_matter(self, settings: MechanismSettings) -> None:
-        """A release has the same bytes whatever order the owners answer in."""
+        """A release has the same bytes in every order of the owners' answers."""
         rows = grid_rows(30)
         together, apart = _made(settings), _made(settings)
         together.add(rows)

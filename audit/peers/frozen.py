@@ -105,7 +105,7 @@ class FrozenRun:
 
 
 def _copied(value: Any) -> Any:
-    """Copy of a value that nobody changes afterwards; what cannot be copied is handed on."""
+    """Copy of a value, safe from later changes; the value itself where it cannot be copied."""
     try:
         return copy.deepcopy(value)
     except Exception:
@@ -188,7 +188,7 @@ def replay_release(
 
 
 def _fixed_seed(release: Callable[[Any], Any], rows: Any, declared: list[str]) -> list[str]:
-    """Finding if three runs on the same rows, with nothing frozen, get the same of all declared calls."""
+    """Finding if three unfrozen runs on the same rows get equal results from all declared calls."""
     results = []
     for _ in range(3):
         with frozen(run := FrozenRun(), declared, seeded=False):
@@ -199,7 +199,7 @@ def _fixed_seed(release: Callable[[Any], Any], rows: Any, declared: list[str]) -
 
 
 def _numbers(value: Any) -> list[float]:
-    """Numbers of an argument; those of tables and objects are not looked for."""
+    """Numbers of an argument; tables and objects are not searched."""
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         return [float(value)]
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":

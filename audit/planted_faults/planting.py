@@ -84,7 +84,7 @@ class PlantedFault:
 
 
 def function_at(place: str) -> FunctionType:
-    """The function at a place: of a property its getter, of a cache what it calls."""
+    """The function at a place: the getter of a property, the wrapped function of a cache."""
     module, _, path = place.partition(":")
     target: Any = import_module(module)
     for name in path.split("."):
@@ -99,7 +99,7 @@ def function_at(place: str) -> FunctionType:
 
 
 def _changed(function: FunctionType, edits: Sequence[TextChange]) -> CodeType:
-    """Code of a function with its text changed; what its text names is found as before."""
+    """Code of a function with its text changed; its global names resolve as before."""
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
     (tree,) = ast.parse("\n".join(lines)).body
     assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)

@@ -58,7 +58,7 @@ def seeded_by_system() -> NoiseSource:
 
 
 class SystemFloats(SecureNoise):
-    """Bits of the operating system, and floating-point numbers that are made of 53 of them."""
+    """Random bits of the operating system, and floating-point numbers made of 53 such bits."""
 
     def laplace(self, scale: float, size: int) -> FloatArray:
         chance = random.SystemRandom()

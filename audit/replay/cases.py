@@ -121,7 +121,7 @@ class Case:
 
     @property
     def goes_on_as_before(self) -> bool:
-        """Check whether a curator that dies is to end its run as if it had not; secure sums begin anew."""
+        """Check whether a curator that dies must still end its run alike; secure sums begin anew."""
         secure = self.pooling.security is not None
         return self.summary is not None and self.curator_dies is not None and not secure
 

@@ -132,7 +132,7 @@ def classes_apart(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """The forms of a summary, and the quality of each.
+    """Forms of a summary with the quality of each form.
 
     Attributes:
         forms: rows of each form.

@@ -173,7 +173,7 @@ def make_offer(
     keys: RunKeys | None = None,
     gifts: Sequence[Gift] = (),
 ) -> Offer:
-    """Make g~ or D_v's histogram by cells, add D_v for a trusted curator, and declare all of it.
+    """Make g~ or D_v's histogram by cells, add D_v for a trusted curator, and declare each disclosure.
 
     Owners hear only what follows from this draw, under the consumer's own epsilon.
 

@@ -60,7 +60,7 @@ NOT_FOR_EVERYBODY = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matched:
-    """Rows for a target, and what was measured on them.
+    """Rows for a target, and their measured quality.
 
     Attributes:
         judged: forms of the rows, their quality, and the verdict, whose advice is the training's.

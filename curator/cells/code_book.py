@@ -55,7 +55,7 @@ class PublicCells:
     menu: Menu | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values of cells that nobody has counted by yet; `cells_from_json` reads them back."""
+        """Plain values of cells before any count by them; `cells_from_json` reads the values back."""
         book, groups = self.book.to_json(), [list(group) for group in self.groups]
         return {"book": book, "classes": self.classes, "share": self.sketch_share, "groups": groups}
 

@@ -1,4 +1,4 @@
-"""Payouts: whole units of a currency for each owner, who may see the amounts, and what the amounts reveal.
+"""Payouts: whole units of a currency for each owner, viewers of the amounts, and what amounts reveal.
 
 Payment by mixture weights: how much of D_v each owner's rows can explain, as the orders used it.
 

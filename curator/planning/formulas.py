@@ -195,7 +195,7 @@ def in_coalitions(facts: PublicFacts) -> bool:
 
 
 def clock_rows(facts: PublicFacts, share: float = 0.5) -> float:
-    """Rows accessed under the clock, whatever K is: every clock sells about its threshold T = 5/e + B - 1.
+    """Rows accessed under the clock for any K: every clock sells about its threshold T = 5/e + B - 1.
 
     Args:
         facts: p and the budget.

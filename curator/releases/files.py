@@ -70,7 +70,7 @@ def card_of(
 
 
 def card_answers(evidence: Callable[[], Evidence], made: WeightedTable, making: Making) -> list[Answer]:
-    """Compute the answers of a card, as many as possible: those that `fedkme ask` gives of the same files."""
+    """Compute the answers of a card, as `fedkme ask` computes them from the same files; skip failures."""
 
     def answers() -> list[Answer]:
         known = evidence()

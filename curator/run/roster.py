@@ -58,7 +58,7 @@ async def _answer_or_error(
 
 
 class Roster(Generic[Port]):
-    """Live owners in canonical order; the faults of those that left go to `faults`."""
+    """Live owners in canonical order; faults of owners that left go to `faults`."""
 
     def __init__(
         self, ports: Sequence[Port], quorum: int, observe: Callable[[Fault], None], faults: list[Fault]
@@ -95,7 +95,7 @@ class Roster(Generic[Port]):
         call: Callable[[Port, Argument], Awaitable[Answer]],
         arguments: Mapping[str, Argument],
     ) -> dict[str, Answer]:
-        """Ask the owners named in `arguments` at the same time; those that fail leave the run.
+        """Ask the owners named in `arguments` at the same time; owners that fail leave the run.
 
         Returns:
             Answers of the owners that gave one, in the order of names.

@@ -53,7 +53,7 @@ class Agreement:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def agree(self, run: Run, here: Sequence[str] = ()) -> None:
-        """Fill in the run's cells, once; they go on when whoever waits for them does not.
+        """Agree on the run's cells, once; the agreement goes on when its caller is cancelled.
 
         Owners that are `here` are asked where they are enough; else it waits for others.
 
@@ -80,7 +80,7 @@ class Agreement:
         return taken
 
     def resume(self, runs: Iterable[Run]) -> None:
-        """Go on with what was taken up; the consumer hears how it ended when it asks again."""
+        """Continue agreements of an earlier process; the consumer hears the result when it asks again."""
         for run in runs:
             self._task(run)
 
@@ -89,7 +89,7 @@ class Agreement:
         self._context.store.delete(_key(run))
 
     async def suspend(self) -> None:
-        """Let go; owners keep their part of it, for the next process."""
+        """Stop for the next process; owners keep their part of the agreement."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -132,7 +132,7 @@ class Agreement:
             raise
 
     def _keep(self, run: Run, cells: PublicCells, left: Sequence[Fault] = ()) -> None:
-        """Put the cells into the plan on disk, in the transaction that takes what they cost."""
+        """Put the cells into the plan on disk, in the transaction that charges their cost."""
         if run.status == "asked":  # else it was cancelled
             planned = run_document_to_bytes(self._planned(run, cells, left))
             self._context.store.update_run(run.name, document=planned)

@@ -29,7 +29,7 @@ from fedkme.protocol import Consider, IntendedSummary
 
 
 async def ask_owners(context: RunContext, run: Run) -> None:
-    """Ask owners whether they will take part in a run, until there are enough of them.
+    """Ask owners whether they will take part in a run, until enough owners accept.
 
     Raises:
         MissingOwnersError: too few owners came in time.

@@ -28,7 +28,7 @@ class SecuritySettings(Settings):
         return values
 
     def terms(self, owners: int) -> Security:
-        """Security of a run that begins with so many owners, as they are told of it."""
+        """Security terms that owners are told when a run begins with `owners` owners."""
         if self.colluders is not None:
             return Security(self.dropouts, self.colluders)
         usual = Security(self.dropouts, colluders=1)

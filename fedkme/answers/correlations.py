@@ -38,7 +38,7 @@ _CLEAR = 4.0
 
 @dataclass(frozen=True, slots=True)
 class QuantityEstimate:
-    """Estimate of a quantity with its interval, before both are cut to what is possible; see `Answer`.
+    """Estimate of a quantity with its interval, before both are cut to possible values; see `Answer`.
 
     Attributes:
         value: the estimate; low, high, noise, sampling and unseen are those of `Answer`.
@@ -57,7 +57,7 @@ class QuantityEstimate:
 
     @property
     def length(self) -> float:
-        """Length of the interval of a correlation, cut to what is possible."""
+        """Length of the interval of a correlation, cut to [-1, 1]."""
         return min(self.high, 1.0) - max(self.low, -1.0)
 
 

@@ -67,7 +67,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ScoredNumber:
-    """A number by fine bins, with a score of each.
+    """A number by fine bins, with a score of each bin.
 
     Attributes:
         scores: score of each bin, from -1 to 1, that rises with the number.

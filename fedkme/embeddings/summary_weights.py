@@ -214,7 +214,7 @@ def in_some_form(rows: Rows, validation: ReferenceRows, p: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _CopyWeights:
-    """Distinct rows (s,) of a fit: the copies of each, and the weight > 0 of these copies together."""
+    """Distinct rows (s,) of a fit: copies of each row, and the weight > 0 of all its copies."""
 
     kinds: IntArray
     copies: IntArray

@@ -88,7 +88,7 @@ class SecretFourierSpec:
 
 
 class FourierShape(Protocol):
-    """Public shape of a map, whatever its draw."""
+    """Public shape of a map, the same for every draw."""
 
     @property
     def kind(self) -> Kind:

@@ -246,7 +246,7 @@ def chains_of(pem: bytes) -> list[bytes]:
 
 @functools.lru_cache(256)  # most notes have the signers of the previous note; a check costs a millisecond
 def public_key(signer: str, chain: bytes, authority: bytes) -> ec.EllipticCurvePublicKey:
-    """Key of a party's certificate, checked as of the certificate's first day, whatever the time is now.
+    """Key of a party's certificate, checked as of the certificate's first day, not of today.
 
     Raises:
         LedgerError: the certificate is another party's, or not of the authority.

@@ -73,7 +73,7 @@ def units_of(file: Examined, schema: Schema) -> Units:
 
 
 def _rows(table: Table) -> Iterator[bytes]:
-    """Canonical bytes of each row's numbers, whatever the table's type; labels are left out."""
+    """Canonical bytes of each row's numbers, equal for all table types; labels are left out."""
     with np.errstate(over="ignore"):
         numbers = table.values.astype("<f4") + np.float32(0.0)  # -0.0 becomes 0.0
     numbers[np.isnan(numbers)] = np.nan
@@ -82,7 +82,7 @@ def _rows(table: Table) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Digests of earlier files, by what they have in common with the current file.
+    """Digests of earlier files, by whether they share a unit with the current file.
 
     Attributes:
         shared: files that share a unit with it.

@@ -134,7 +134,7 @@ def verify_files(paths: Sequence[Path], follow: Follow | None = None) -> tuple[l
 
 
 def _compared(ledgers: Sequence[Found], records: bool) -> tuple[list[Verdict], list[str]]:
-    """Compare each curator's ledger with those of its parties.
+    """Compare each curator's ledger with its parties' ledgers.
 
     Args:
         ledgers: ledgers without a fault, of one curator or more.
@@ -288,7 +288,7 @@ def _compare(curator: Found, party: Found, runs: Set[str], ends: Ends) -> Verdic
 
 
 def _partition(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> tuple[list[Entry], list[Entry]]:
-    """Split entries into those that fit and the rest."""
+    """Split entries into fitting ones and the rest."""
     candidates = list(entries)
     return [entry for entry in candidates if fits(entry)], [entry for entry in candidates if not fits(entry)]
 

@@ -98,7 +98,7 @@ class _Pipeline:
         )
 
     def close(self) -> None:
-        """Send what is left, within a time."""
+        """Send the remaining spans, within a time limit."""
         self._exporter.end = time.monotonic() + CLOSE_S
         self._queue.shutdown()
 

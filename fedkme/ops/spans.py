@@ -1,4 +1,4 @@
-"""Spans of time in words."""
+"""Time spans in words."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ async def in_thread(
 
 
 class AdaptiveThreads:
-    """Computes on the event loop what was quick the last time, and everything else in threads."""
+    """Computes questions that were quick last time on the event loop, and all others in threads."""
 
     def __init__(self) -> None:
         self._took: dict[str, float] = {}

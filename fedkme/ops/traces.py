@@ -61,7 +61,7 @@ class Public(TypedDict, total=False):
 
 
 class TracedQuestion(Protocol):
-    """A directive, as spans know it: the run with its part, the round, the number and what is asked."""
+    """A directive as spans show it: run with its part, round, number and question."""
 
     @property
     def run(self) -> str:
@@ -77,7 +77,7 @@ class TracedQuestion(Protocol):
 
     @property
     def question(self) -> str:
-        """Name of what is asked, as the table of protocols has it."""
+        """Name of the question in the table of protocols."""
 
 
 @dataclass(frozen=True, slots=True)

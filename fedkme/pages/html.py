@@ -284,7 +284,7 @@ def about(text: str) -> Html:
 
 
 def note(text: str) -> Html:
-    """A paragraph that says what is shown; empty without a text."""
+    """A paragraph that explains a section; empty without a text."""
     return tag("p", text, class_="note") if text else Html()
 
 
@@ -303,7 +303,7 @@ def judged(grade: str, lines: Sequence[str], *why: str) -> Html:
 
 
 def tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
-    """The few numbers of a page that count most: name, value and what it means."""
+    """The most important numbers of a page: name, value and meaning."""
     cells = (tag("div", tag("dt", name), tag("dd", value), tag("dd", text)) for name, value, text in entries)
     return tag("dl", *cells, class_="tiles")
 
@@ -339,7 +339,7 @@ def pair(figures: Iterable[Html]) -> Html:
 
 
 def figure(title: str, drawing: Html, caption: str) -> Html:
-    """A drawing with a title and what it means."""
+    """A drawing with a title and an explanation."""
     return tag("figure", tag("strong", title), drawing, tag("figcaption", caption))
 
 

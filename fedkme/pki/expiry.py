@@ -82,7 +82,7 @@ def expiries(identity: Identity | None, revocation: Revocation | None = None) ->
 
 @contextlib.contextmanager
 def told_daily(say: Callable[..., None], read: Read) -> Iterator[None]:
-    """Report each day what is about to end, while the block is open; the start has its own warnings."""
+    """Report soon-expiring certificates and lists each day, while the block is open; not at the start."""
     task = asyncio.ensure_future(_tell(say, read))
     try:
         yield

@@ -63,7 +63,7 @@ class Query:
 
     @property
     def diameter(self) -> float:
-        """The sensitivity of this sum by itself."""
+        """Sensitivity of this sum alone."""
         return max(self.within, self.across)
 
 

@@ -25,7 +25,7 @@ MOST_CELLS = 1 << 21
 
 
 def method_for(schema: Schema, task: Task = "rows") -> tuple[str, str]:
-    """Choose a method; return its name, and the reason in words."""
+    """Choose a method; return its name and the reason."""
     gaps = sum(isinstance(column, Category) and column.gaps_of is not None for column in schema.columns)
     own = schema.width - gaps
     columns = f"{own} column{'' if own == 1 else 's'}" + (f", with gaps {schema.width}" if gaps else "")

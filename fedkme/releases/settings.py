@@ -119,7 +119,7 @@ class GaussianPoints(Settings):
 
 
 class FilePoints(Settings):
-    """z are the rows of a file of whoever asks; `read_points` puts them into the settings."""
+    """z are rows of the asker's file; `read_points` puts them into the settings."""
 
     kind: Literal["file"] = "file"
     path: str = Field(min_length=1)

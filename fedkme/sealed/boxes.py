@@ -1,4 +1,4 @@
-"""Sealed boxes: messages that only one key opens, and that nobody can alter or use elsewhere.
+"""Sealed boxes: messages that one key opens, and that cannot be altered or used elsewhere.
 
 A curator could store boxes for decades, so their key exchange is a hybrid: a box stays shut as long as X25519
 *or* ML-KEM-768 (FIPS 203) is unbroken. A box consists of a fresh X25519 key, a KEM ciphertext and the sealed

@@ -130,7 +130,7 @@ class CuratorAggregator:
         self._used_keys |= {message.cipher_key, message.mask_key}
 
     def roster(self) -> KeyRoster:
-        """Close phase 1 and return the roster; with neighbours each owner gets a part of it, see `roster_of`.
+        """Close phase 1 and return the roster; with neighbours each owner gets a part, see `roster_of`.
 
         Raises:
             SecureAggregationError: too few owners.

@@ -60,7 +60,7 @@ class Advertisement:
 
 @dataclass(frozen=True)
 class KeyRoster:
-    """Phase 1, curator to owners: all advertisements, or with neighbours those of the owner's circle."""
+    """Phase 1, curator to owners: all advertisements, or with neighbours the circle's advertisements."""
 
     question: ClassVar[str] = "aggregate"
     step: ClassVar[str] = "roster"

@@ -204,7 +204,7 @@ class PostgresReader(PostgresStore):
 
 
 def _parts(url: str) -> dict[str, str]:
-    """Parse a URL; an error shows nothing of it, because any part may belong to a password."""
+    """Parse a URL; errors show no part of it, as each may belong to a password."""
     try:
         parts = {key: str(value) for key, value in conninfo_to_dict(url).items()}
     except psycopg.Error:

@@ -1,4 +1,4 @@
-"""The vector of a question: what an owner computes, what is added up, and how far one row moves it.
+"""Vector of a question: an owner's computation, the pooled sum, and its sensitivity to one row.
 
 Every block is in whole steps of ROW_UNIT (class counts in ones), times its public weight. Sums are integers:
 the total over any owners in any order is the same to the last bit, in the clear or under masks.

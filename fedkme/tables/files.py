@@ -266,7 +266,7 @@ def _bounded(table: Table, schema: Schema, persons: Sequence[str], party: str) -
 
 
 def save_table(path: Path, table: Table, person: Person | None = None) -> None:
-    """Write a table as .npz, whatever the name of the file.
+    """Write a table as .npz under any file name.
 
     Args:
         path: the file.

@@ -22,7 +22,7 @@ _KEYS = ("never", "order", "derived")
 
 
 class HashedMapping(dict[Any, Any]):
-    """Mapping of immutable settings, which have a hash; nobody changes it."""
+    """Mapping with a hash, for settings, which never change."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
@@ -32,7 +32,7 @@ _HASHED = AfterValidator(HashedMapping)
 
 
 class DerivedColumn(Settings):
-    """Column that follows from others: a public function of one, or the sum of several."""
+    """Column computed from others: a public function of one column, or a sum of several."""
 
     function_of: Name | None = None
     """Column of categories, or label, that says the value."""

@@ -96,7 +96,7 @@ def _data_sets(about: Iterable[str]) -> list[str]:
 
 
 def _places(about: dict[str, list[int]], whose: str) -> list[int]:
-    """Places of what is known about a data set, in their order, given those about each name."""
+    """Places of all lines about a data set, in order, from the places of each name."""
     each = [] if _is_validation(whose) or whose == EACH_OWNER else about.get(EACH_OWNER, [])
     return sorted([*about[whose], *each])
 

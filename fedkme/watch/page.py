@@ -293,7 +293,7 @@ def _ticking(text: str, since: float | None = None, to: float | None = None) -> 
 
 
 def _came(run: RunState, viewer: Viewer) -> int:
-    """Rows that came in a run; for an owner, those of its own."""
+    """Rows received in a run; for an owner, its own rows."""
     return sum(lane.seen for lane in run.lanes) if viewer.role == "owner" else run.rows
 
 
@@ -308,7 +308,7 @@ def _state(lane: OwnerStatus) -> str:
 
 
 def _awaited(lane: OwnerStatus) -> str:
-    """End of "waiting for an owner": what it is to do, or its state."""
+    """End of "waiting for an owner": the owner's next step, or its state."""
     if lane.state == "approval":
         return f" to approve it: {lane.why}" if lane.why else " to approve it"
     return f": {_state(lane)}"

@@ -29,7 +29,7 @@ Source = Callable[[], Watched]
 
 
 class Form(Protocol):
-    """Form of the page; whoever knows its path may submit it."""
+    """Form of the page; anybody who knows its path may submit it."""
 
     @property
     def place(self) -> str:

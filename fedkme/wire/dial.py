@@ -155,7 +155,7 @@ async def dial(
 
 
 def _ignore(cause: FedkmeError) -> None:
-    """Tell nobody."""
+    """Ignore the event."""
 
 
 def _proxy_options(target: str, proxy: str | None) -> list[tuple[str, Any]]:

@@ -258,7 +258,7 @@ def answer_to_wire(answer: Answer, directive: Directive | None = None) -> list[p
 
 @functools.lru_cache(maxsize=1)
 def _addressed(answer: Answer, run: str, number: int, seq: int) -> list[pb.OwnerMessage]:
-    """Messages of an answer, encoded once for the journal and for the stream: nobody changes them."""
+    """Messages of an answer, encoded once for the journal and for the stream; treat as immutable."""
     messages, at = _parts(answer), pb.Position(run=run, round=number, seq=seq)
     for message in messages:
         message.at.CopyFrom(at)

@@ -160,7 +160,7 @@ async def _kind(stack: contextlib.AsyncExitStack, owners: Fleet, keeps: Keeps) -
 
 
 def _lines(kinds: Mapping[str, Kind]) -> list[dict[str, Cell]]:
-    """Each kind against the one without what it adds."""
+    """Each kind compared with the kind that it extends."""
     pairs = (
         ("ledgers and gates", "ledger", "nothing"),
         ("journal, safe from kill -9", "process", "ledger"),
@@ -280,7 +280,7 @@ def _owner_memory(rows: int) -> dict[str, Cell]:
 
 
 async def _curator_memory(rounds: int, tls: bool) -> dict[str, Cell]:
-    """Memory of the curator at the end of a run, and in its middle, when what is made once has been made."""
+    """Memory of the curator at the end of a run, and in its middle, after one-time allocations."""
     scenario, simulated = synthetic_scenario(2, rounds // 2 + 1), simulation(rounds, tls)
     marks = Marks(rounds=rounds)
     async with fleet(scenario, simulated) as owners:

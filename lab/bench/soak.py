@@ -40,7 +40,7 @@ _WATCHED = {"curator": "run/curator/*.db*", "owner-1": "run/owners/owner-1.db*"}
 
 
 class _Silent(StatusReporter):
-    """Reporter of a consumer to whom nobody listens."""
+    """Reporter of a consumer that discards events."""
 
     @override
     def say(self, event: str, **fields: object) -> None:

@@ -58,7 +58,7 @@ class ExperimentDraw:
 
     @cached_property
     def to_test(self) -> ReferenceRows:
-        """Test rows, likewise."""
+        """Test rows in the same form."""
         return ReferenceRows(self.test, self.gamma)
 
     @property

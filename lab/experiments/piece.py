@@ -48,7 +48,7 @@ class Piece(Settings, ABC):
         return task_of(self.words(), measure_plain, self._plain())
 
     def columns(self) -> Row:
-        """Columns of the piece itself, whatever its result."""
+        """Columns of the piece itself, before its result."""
         return {"piece": json.dumps(self._plain())}
 
     def _plain(self) -> list[Any]:

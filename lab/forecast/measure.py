@@ -68,7 +68,7 @@ _HEADER = ("layout", *_SIZES, "gamma", "p", "rho", "epsilon", "method", "ratio",
 
 
 def variants(builds: Mapping[str, Build]) -> Iterator[tuple[str, Build, Sequence[Part]]]:
-    """Layouts under each gamma, and what is run of them."""
+    """Layouts under each gamma, and the methods to run on them."""
     for name, build in builds.items():
         if name not in SLOW:
             yield name, cache(build), GRIDS[""]

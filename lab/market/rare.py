@@ -89,7 +89,7 @@ class RareLine:
 
 
 class WeightedOwners(FreshNoise):
-    """Owners whose rows count with weights, (N,) whole numbers of 0 to STEPS; `rows` is what is public."""
+    """Owners whose rows count with weights, (N,) whole numbers of 0 to STEPS; `rows` is public."""
 
     def __init__(
         self, table: Table, schema: Schema, seed: int, ratio: float, steps: IntArray, total: int

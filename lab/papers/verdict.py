@@ -58,7 +58,7 @@ def verdict(
 
 
 def _curves(figure: PaperFigure, measurements: Sequence[CurveValue]) -> list[tuple[PaperClaim, Curve]]:
-    """Each claim with what was measured of it, which may be nothing."""
+    """Each claim with its measured curve, which may be empty."""
     return [(claim, claimed_curve(measurements, claim)) for claim in figure.claims]
 
 

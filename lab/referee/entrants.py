@@ -129,7 +129,7 @@ with open(usage_file, "w") as file:
 
 
 def run_file(python: Path, file: Path, folder: Path, limit: float) -> ProcessCost:
-    """Run a file on a folder, one thread each; what it prints goes to the folder's log.txt.
+    """Run a program on a folder, with one thread; its output goes to the folder's log.txt.
 
     Args:
         python: interpreter.

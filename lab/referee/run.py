@@ -98,7 +98,7 @@ def _missing(
     out: Path,
     say: Said,
 ) -> Iterator[list[Figure]]:
-    """Figures of one run that the file lacks: first those of the making, then score by score."""
+    """Figures of one run that the file lacks: first figures of the making, then score by score."""
     folder = out / "made" / key.folder
     limited = f"limit {plan.limit:g}"  # another limit is another try
     if (key, MADE, "") not in done and (key, MADE, limited) not in done:

@@ -1,4 +1,4 @@
-"""Scores: figures of made rows, by whoever wrote the test."""
+"""Scores: figures of made rows, by tests of several authors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ KINDS: Mapping[str, FigureKind] = {
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """Rows of an entrant, and what they are compared with."""
+    """Rows of an entrant, and the real rows to compare with."""
 
     table: RefereeTable
     split: RefereeSplit

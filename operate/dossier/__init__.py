@@ -1,1 +1,1 @@
-"""`fedkme dossier`: papers of a run, for a registry, a catalogue and whoever evaluates its privacy."""
+"""`fedkme dossier`: papers of a run for a registry, a catalogue and a privacy review."""

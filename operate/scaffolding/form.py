@@ -57,7 +57,7 @@ class RunRequest:
 
 @dataclass(slots=True)
 class SimulationForm:
-    """Form and what was asked for by it.
+    """Form with the simulation that was requested by it.
 
     Attributes:
         folder: folder whose files are offered, and where a folder is made for each simulation.
@@ -89,7 +89,7 @@ class SimulationForm:
             return _page(joined([message, self._files(fields)], "\n"))
 
     def _files(self, fields: Fields) -> Html:
-        """First page: whose file is which, and what is wanted."""
+        """First page: the party of each file, and the wanted result."""
         offered = self._offered()
         if not offered:
             return note(f"No file with rows is in {self.folder}: start the form in the folder of your files.")
@@ -210,7 +210,7 @@ class SimulationForm:
 
 
 def carry_out(request: RunRequest) -> int:
-    """Run what was asked for; returns the number of its error, which page and terminal show."""
+    """Run the requested simulation; returns its exit code, which page and terminal show."""
     shown = Progress(sys.stderr)
     try:
         with alive(shown.note):
@@ -231,7 +231,7 @@ def carry_out(request: RunRequest) -> int:
 
 
 def _checked(made: Path, *, fix: bool) -> tuple[str, bool]:
-    """Check a folder's files against its schema, or mend both first: what is said, and whether all fit."""
+    """Check a folder's files against its schema, or mend both first; return findings, and whether all fit."""
     lines, left = checked_files(made / SCHEMA, [made / SCENARIO], fix=fix)
     return "\n".join(lines), not left
 

@@ -154,7 +154,7 @@ def candidates_for(rows: int, count: int) -> int:
 
 
 def design(rows: Rows, weights: FloatArray, count: int, gamma: float, drawn: IntArray, seed: int) -> IntArray:
-    """Pick rows by the rule above, after those that were drawn.
+    """Pick rows by the rule above, after the drawn rows.
 
     Args:
         rows: own rows, encoded, (m_j, n).
@@ -223,7 +223,7 @@ class Span:
         return self._order[: self.size]
 
     def gains(self) -> FloatArray:
-        """Fall of the expected squared distance with each candidate, (c,); -inf for those that are picked."""
+        """Fall of the expected squared distance with each candidate, (c,); -inf for picked candidates."""
         reached = np.square(np.maximum(self._mean, 0.0)) + np.maximum(self._spread, 0.0) / DRAWS
         own = np.maximum(self._own, 0.0)
         gain = np.round(reached / (own + RIDGE) + NEARBY * self._law * own, _DESIGN_DIGITS)

@@ -125,7 +125,7 @@ class OwnerGate:
 
     @contextlib.contextmanager
     def _reported(self, run: str) -> Iterator[None]:
-        """Report a refusal to this owner's log; the curator's error says nothing about what was spent."""
+        """Report a refusal to this owner's log; the curator's error hides the spent budget."""
         try:
             yield
         except (BudgetError, PolicyError) as error:

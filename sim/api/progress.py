@@ -74,7 +74,7 @@ class CallProgress(Follower):
 
 @contextmanager
 def following(words: str, shown: bool) -> Iterator[CallProgress]:
-    """Progress of one call, closed at its end, whatever that is.
+    """Progress of one call, closed at its end or error.
 
     Raises:
         MissingDependencyError: a package of an extra is not installed.

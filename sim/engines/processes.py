@@ -111,7 +111,7 @@ class Launch(ABC, Generic[SettingsT]):
         """Hear a party's report, beyond what concerns every run."""
 
     async def run(self) -> None:
-        """Start everybody, wait for the end, leave nobody behind.
+        """Start all parties, wait for the end, and stop every process.
 
         Raises:
             FedkmeError: a party failed in a way that ends the run, in that party's words.
@@ -270,7 +270,7 @@ class Folders:
         authority: Authority | None,
         patience_s: float = 0.0,
     ) -> None:
-        """Begin with what is public; what is to stay goes to `directory`, the rest to `scratch`.
+        """Prepare a run; lasting files go to `directory`, all others to `scratch`.
 
         Without an authority everybody speaks plaintext. Parties wait `patience_s` for each other when a
         connection breaks: nobody starts a party of a simulation again.

@@ -148,7 +148,7 @@ class Template:
             self._ends.pop(pid).set_result(status)
 
     def _gone(self) -> None:
-        """Kill every fork: without the template nobody reports their ends."""
+        """Kill every fork: without the template their ends are not reported."""
         self._loop.remove_reader(self._socket)
         self._pids.put_nowait(None)
         for pid, end in self._ends.items():

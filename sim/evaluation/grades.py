@@ -27,7 +27,7 @@ _NONE_TRAINED = (CANNOT_TELL, "none was trained")
 
 
 def by_rows(verdict: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Put what was measured on owners' rows into a card's verdict; None if neither says anything.
+    """Put measurements on owners' rows into a card's verdict; None if both are empty.
 
     Args:
         verdict: plain values of the card's verdict, or None.
@@ -65,7 +65,7 @@ def _measured(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, s
 
 
 def _of_distances(by_name: Mapping[str, float], floor: Mapping[str, float]) -> tuple[str, str]:
-    """Grade distances of distributions: far is what is beyond FAR and beyond two halves of the real rows."""
+    """Grade distances of distributions: far is beyond FAR and beyond two halves of the real rows."""
     far = [name for name, value in by_name.items() if value > max(FAR, floor.get(name, 0.0))]
     far.sort(key=lambda name: -by_name[name])
     near_on_average = fmean(by_name.values()) <= ABOUT * max(FAR, fmean(floor.values() or [0.0]))
@@ -75,7 +75,7 @@ def _of_distances(by_name: Mapping[str, float], floor: Mapping[str, float]) -> t
 
 
 def _of_models(evaluation: Mapping[str, Any]) -> tuple[str, str]:
-    """Grade models by what they learn of the release, over what they learn of the owners' rows."""
+    """Grade models by their skill learnt from the release over that from the owners' rows."""
     made, real = (evaluation.get(f"trained_on_{name}", {}) for name in ("synthetic", "real"))
     name = next((key for key in ("auc", "roc") if key in made and key in real), "")
     if not name:

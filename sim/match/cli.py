@@ -81,7 +81,7 @@ def match(
 
 
 def print_matched(metrics: Mapping[str, Any], screen: Console) -> None:
-    """Print what came out for its consumer: the verdict, and the table of what to train on."""
+    """Print the consumer's result: the verdict, and the table of candidates to train on."""
     from rich.table import Table
 
     from fedkme.pages.html import number

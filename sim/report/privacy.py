@@ -73,7 +73,7 @@ def section(entries: Statements, caption: str) -> Html:
 
 
 def lines(entries: Statements) -> list[str]:
-    """Lines for a terminal, one a statement; the reason stands with those that have no bound."""
+    """Lines for a terminal, one a statement; statements without a bound have the reason."""
     return [_line(entry) for entry in _joined(entries, NAMED)]
 
 

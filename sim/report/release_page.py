@@ -1,4 +1,4 @@
-"""A release's report as HTML: what was made, what it cost whom, and how close it is to owners' rows.
+"""A release's report as HTML: its files, its privacy cost, and its closeness to owners' rows.
 
 A section of which nothing is known is the empty string. `tag` escapes every word that comes from a run.
 """

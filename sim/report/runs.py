@@ -1,4 +1,4 @@
-"""Finished simulations in a folder, a line each: what ran, how it ended, what it reached and accessed."""
+"""Finished simulations in a folder, a line each: scenario, end, result and rows accessed."""
 
 from __future__ import annotations
 

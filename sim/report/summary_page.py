@@ -1,4 +1,4 @@
-"""The sections of a run's report as HTML: each takes what was measured and says what the numbers mean.
+"""Sections of a run's report as HTML: each shows measurements and explains the numbers.
 
 A section of which nothing was measured is the empty string. `tag` escapes every word that comes from a run.
 """

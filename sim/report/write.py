@@ -182,7 +182,7 @@ def _read_lines(path: Path) -> list[dict[str, str | None]]:
 
 
 def print_outcome(metrics: Metrics, console: Console) -> None:
-    """Print what came out of a run, how good it is, and who saw what: a line each, for a first reader."""
+    """Print a run's result, its quality, and the rows each party saw: a line each, for a first reader."""
     judged = lines_of(metrics.get("verdict"))
     privately = privacy.outcome(metrics.get("privacy", []))
     lines = [metrics.get("stand_in"), _outcome(metrics), *judged, _beside_random(metrics), *privately]
@@ -248,7 +248,7 @@ def _outcome(m: Metrics) -> str:
 
 
 def _table(m: Metrics) -> Table | None:
-    """One line per way of selecting rows; a column that nobody has is left out."""
+    """One line per way of selecting rows; empty columns are left out."""
     if not m.get("mmd2"):
         return None
     columns: list[tuple[str, dict[str, str]]] = [

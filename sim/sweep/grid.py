@@ -69,7 +69,7 @@ class SweepRun:
         return task_of(f"sweep: {self.words()}", measure_plain, plain(self.settings))
 
     def columns(self) -> Row:
-        """Columns that do not depend on what came of it: its values, and the configuration as JSON."""
+        """Columns known before the run: its values, and the configuration as JSON."""
         axes = {f"{AXIS}{key}": value for key, value in self.choices.items()}
         return {**axes, "configuration": json.dumps(plain(self.settings))}
 

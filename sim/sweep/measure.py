@@ -22,7 +22,7 @@ PER_OWNER = ("by_owner", "payouts", "curator_only")
 
 
 def attempted(work: Callable[[], Row]) -> Row:
-    """Numbers of a piece of work; whatever happens is in the row, under `code` and `cause`.
+    """Numbers of a piece of work; errors are in the row, under `code` and `cause`.
 
     Code 0 is success, 1 a fault of this program, and any other a number of docs/errors.md.
     """

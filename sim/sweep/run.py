@@ -1,4 +1,4 @@
-"""A sweep: what is missing is run, and the table and the page are written."""
+"""A sweep: runs the missing configurations, and writes the table and the page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TableRun(Protocol):
         """The run as a task for any machine, whose result is a row."""
 
     def columns(self) -> Row:
-        """Columns that do not depend on what came of it."""
+        """Columns known before the run."""
 
 
 @dataclass(frozen=True, slots=True)

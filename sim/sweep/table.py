@@ -61,7 +61,7 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
 
 
 def column_names(rows: Iterable[Row]) -> list[str]:
-    """Columns of all rows: those of every run, the axes, and the others as they come."""
+    """Columns of all rows: columns of every run, the axes, then further ones in order of appearance."""
     names = dict.fromkeys(name for row in rows for name in row)
     axes = [name for name in names if name.startswith(AXIS)]
     return list(dict.fromkeys([*(name for name in FIRST if name in names), *axes, *names]))

@@ -144,7 +144,7 @@ def _rounds_recount(effort: Effort) -> CheckResult:
 
 
 class _SignsApart(TrustedNoise):
-    """Oracle that tallies the noise of parities by itself, whose sensitivity is another."""
+    """Oracle that tallies the noise of parities apart, because their sensitivity differs."""
 
     def __init__(self, oracle: PooledOracle, noise: NoiseSource, of_signs: NoiseSource) -> None:
         super().__init__(oracle, noise)

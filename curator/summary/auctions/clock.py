@@ -1,4 +1,4 @@
-"""Descending clock: an auction whose privacy cost is paid once, whatever p and K are.
+"""Descending clock: an auction whose privacy cost is paid once, for any p and K.
 
 Every B rounds a public price z falls along a public grid. At each price v the curator knows N(v), the number
 of unsent rows of all owners that are worth at least v; owners count, and no row moves. The clock stops at v

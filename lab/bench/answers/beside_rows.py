@@ -57,7 +57,7 @@ class ErrorBesideRows:
 
 
 def people(rows: int) -> Population:
-    """The people of the benchmark, so many of them, with all 25 questions, at epsilon 1."""
+    """`rows` people of the benchmark, with all 25 questions, at epsilon 1."""
     own = population(PEOPLE, 0)
     more = {question: question.partition("(")[0] for question in MORE}
     return replace(own, questions={**own.questions, **more}, rows=rows, epsilon=1.0)

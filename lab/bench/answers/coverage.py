@@ -127,7 +127,7 @@ class Coverage:
 def evidences(
     settings: Mapping[str, Any], kind: str, releases: Iterable[int], seed: int
 ) -> Iterator[tuple[Population, Table, Evidence]]:
-    """Fresh rows and what a release of them knows, again and again; a table is left after OF_TABLE of them.
+    """Population, fresh rows and evidence of each release; the population changes after OF_TABLE releases.
 
     What a method refuses to release, having too few rows for its epsilon, is left out.
     """
@@ -152,7 +152,7 @@ def evidences(
 
 
 def covered(settings: Mapping[str, Any], kind: str, releases: Iterable[int], seed: int) -> Tallies:
-    """Intervals of every form of question by one method, each about what it is about by default.
+    """Intervals of every form of question by one method, each with its default target.
 
     Args:
         settings: settings of the method.
@@ -173,7 +173,7 @@ def covered(settings: Mapping[str, Any], kind: str, releases: Iterable[int], see
 def in_parts(
     measure: Callable[[range], Tallies], releases: range, jobs: int
 ) -> Iterator[tuple[int, Tallies]]:
-    """Ends of the releases that are done, with tallies, after every _PART of them, by so many processes."""
+    """Numbers of finished releases with tallies, after every _PART releases, by several processes."""
     parts = [releases[at : at + _PART] for at in range(0, len(releases), _PART)]
     tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:

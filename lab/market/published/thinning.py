@@ -61,7 +61,7 @@ def halve(gram: FloatArray, rng: np.random.Generator) -> tuple[IntArray, IntArra
 
 
 def discrepancy(gram: FloatArray, part: IntArray) -> float:
-    """Squared MMD between a part of the rows and all of them, less what does not depend on the part."""
+    """Squared MMD between a part of the rows and all rows, up to terms that do not depend on the part."""
     own = gram[np.ix_(part, part)].mean()
     return float(own - 2.0 * gram[part].mean())
 

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def vectors(root: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any] | None]]:
-    """Name, log entry and log of vectors: those about checkpoints, and those that are valid."""
+    """Name, log entry and log of test vectors about checkpoints, and of valid ones."""
     assets = root / "test" / "assets" / "bundle-verify"
     own = {path.parent.name: _logs(path) for path in assets.glob("*/trusted_root.json")}
     every = {number: log for logs in own.values() for number, log in logs.items()}
