@@ -85,8 +85,8 @@ def _path(argument: object) -> Path:
 
 
 def _stamp(path: Path) -> _Stamp:
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 _MAKING = re.compile(r"^\.(.*)\.[0-9a-f]{8}$")

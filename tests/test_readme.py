@@ -166,10 +166,10 @@ def test_the_readme_can_be_typed(
         with pytest.raises(SystemExit) as end:
             main()
         assert not end.value.code, typed
-    said = capfd.readouterr().out
-    assert "take " in said
-    assert "report:" in said
-    assert "Epsilon (inf: no bound)" in said
+    output = capfd.readouterr().out
+    assert "take " in output
+    assert "report:" in output
+    assert "Epsilon (inf: no bound)" in output
     (notebook,) = blocks(README, "python")
     names: dict[str, Any] = {}
     exec(notebook, names)

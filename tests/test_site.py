@@ -169,5 +169,5 @@ def test_pages_turn_dark_with_the_device_or_by_a_button(address: str, tmp_path: 
 
 def test_no_page_loads_anything_from_a_network(site: Path) -> None:
     for path in site.rglob("*.html"):
-        found = ASSET.search(path.read_text(encoding="utf-8"))
-        assert found is None, f"{path.relative_to(site)}: {found and found[0]}"
+        match = ASSET.search(path.read_text(encoding="utf-8"))
+        assert match is None, f"{path.relative_to(site)}: {match and match[0]}"

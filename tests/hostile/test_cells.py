@@ -87,8 +87,8 @@ def fault_of(replies: list[pb.OwnerMessage]) -> FedkmeError:
 
 def told(at: Host) -> list[tuple[str, str, str]]:
     """Run, observer and nonce of each line of the owner's ledger."""
-    found = disclosures_in(kept.line for kept in at.store.ledger())
-    return [(about.run, about.observer, about.nonce) for about in found]
+    disclosures = disclosures_in(entry.line for entry in at.store.ledger())
+    return [(about.run, about.observer, about.nonce) for about in disclosures]
 
 
 def scripts() -> list[pb.Directive]:

@@ -98,10 +98,10 @@ def in_turn(sent_directive: pb.Directive, number: int, at: Host) -> pb.Directive
 
 def rows_told(at: Host) -> set[tuple[str, int]]:
     """Rows that the owner's ledger says have left: runs and tokens."""
-    told = disclosures_in(kept.line for kept in at.store.ledger())
+    disclosures = disclosures_in(entry.line for entry in at.store.ledger())
     return {
         (about.run, int(about.nonce.removeprefix("row ")))
-        for about in told
+        for about in disclosures
         if isinstance(about.event, RawRows) and (about.protected, about.observer) == (NAME, CURATOR)
     }
 

@@ -179,58 +179,58 @@ MOST = 2**53 - 1
 _HEAD = "fedkme.ledger/owner/b\n1\n" + "A" * 43 + "=\n\n"
 LIES: dict[type[Any], dict[str, Lie]] = {
     Accepted: {
-        "no rows": lambda said: Accepted(0),
-        "more rows than any table": lambda said: Accepted(2**60),
-        "as many rows as can be": lambda said: Accepted(2**53),
+        "no rows": lambda answer: Accepted(0),
+        "more rows than any table": lambda answer: Accepted(2**60),
+        "as many rows as can be": lambda answer: Accepted(2**53),
         "another answer": other,
     },
     Bid: {
-        "no number": lambda said: Bid(math.nan, said.token),
-        "as much as can be": lambda said: Bid(1e300, said.token),
-        "another row": lambda said: Bid(said.value, said.token + 1),
-        "dry at once": lambda said: Dry(),
+        "no number": lambda answer: Bid(math.nan, answer.token),
+        "as much as can be": lambda answer: Bid(1e300, answer.token),
+        "another row": lambda answer: Bid(answer.value, answer.token + 1),
+        "dry at once": lambda answer: Dry(),
         "another answer": other,
     },
     PriceCounts: {
-        "as many as can be": counted(lambda said: np.full_like(said, MOST)),
-        "one more": counted(lambda said: said + 1),
-        "not monotone": counted(lambda said: said[::-1]),
-        "too few prices": counted(lambda said: said[:-1]),
+        "as many as can be": counted(lambda answer: np.full_like(answer, MOST)),
+        "one more": counted(lambda answer: answer + 1),
+        "not monotone": counted(lambda answer: answer[::-1]),
+        "too few prices": counted(lambda answer: answer[:-1]),
         "another answer": other,
     },
     NoisyHistogram: {
-        "as many as can be": celled(lambda said: np.full_like(said, MOST)),
-        "as few as can be": celled(lambda said: np.full_like(said, -MOST)),
-        "too few cells": celled(lambda said: said[:-1]),
+        "as many as can be": celled(lambda answer: np.full_like(answer, MOST)),
+        "as few as can be": celled(lambda answer: np.full_like(answer, -MOST)),
+        "too few cells": celled(lambda answer: answer[:-1]),
         "another answer": other,
     },
     Rows: {
-        "none": rows(lambda said: []),
-        "the same again": rows(lambda said: [said[0]] * max(2, len(said)) if said else []),
-        "one more than asked for": rows(lambda said: [*said, *said[:1]]),
+        "none": rows(lambda answer: []),
+        "the same again": rows(lambda answer: [answer[0]] * max(2, len(answer)) if answer else []),
+        "one more than asked for": rows(lambda answer: [*answer, *answer[:1]]),
         "outside the schema": rows(outside),
         "another answer": other,
     },
     Closing: {
-        "one more": lambda said: Closing(said.rows_sent + 1),
-        "as many as can be": lambda said: Closing(2**63),
+        "one more": lambda answer: Closing(answer.rows_sent + 1),
+        "as many as can be": lambda answer: Closing(2**63),
         "another answer": other,
     },
     WordVector: {
-        "a word short": words(lambda said: said[:-1]),
-        "as much as can be": words(lambda said: np.full_like(said, 2**63 - 1)),
+        "a word short": words(lambda answer: answer[:-1]),
+        "as much as can be": words(lambda answer: np.full_like(answer, 2**63 - 1)),
         "another answer": other,
     },
     Head: {
-        "no head": lambda said: Head(""),
-        "a root of its own": lambda said: replace(said, note=_HEAD),
-        "another's": lambda said: replace(said, note=said.note.replace("/b", "/a")),
+        "no head": lambda answer: Head(""),
+        "a root of its own": lambda answer: replace(answer, note=_HEAD),
+        "another's": lambda answer: replace(answer, note=answer.note.replace("/b", "/a")),
         "another answer": other,
     },
     Cosignature: {"another answer": other},
     KeyOffer: {
-        "no keys": lambda said: replace(said, box=b"", signing=b""),
-        "another's name": lambda said: replace(said, name="a"),
+        "no keys": lambda answer: replace(answer, box=b"", signing=b""),
+        "another's name": lambda answer: replace(answer, name="a"),
         "another answer": other,
     },
 }
@@ -277,7 +277,7 @@ def test_a_buyer_of_nothing_holds_the_clock_again() -> None:
     # The issue's: an owner that said it has 2^53 - 1 rows, counts as many at every price, and sells none. The
     # clock stopped at its first price, the pool was empty, and 12 of 12 rounds passed with nothing asked.
     market = open_market(SCHEMA, owners(40, 40, 40, 40), table(30, 7), 0)
-    boast, empty = Liar(market.runs[LIAR], Accepted, lambda said: Accepted(MOST)), KeptRecords()
+    boast, empty = Liar(market.runs[LIAR], Accepted, lambda answer: Accepted(MOST)), KeptRecords()
     boast.rows = MOST
     for kind, lie in ((PriceCounts, LIES[PriceCounts]["as many as can be"]), (Rows, LIES[Rows]["none"])):
         boast = Liar(boast, kind, lie)

@@ -46,8 +46,8 @@ OWNERS: dict[str, tuple[type[Any], str]] = {
 def of_the_wire(said: Answer, change: int | None) -> list[tuple[str, pb.OwnerMessage]]:
     """Hostile copies of the last message of an answer; `change` is the place of one of them."""
     last = answer_to_wire(said)[-1]
-    found = list(hostile(last, FEW, FEW_COUNTS))
-    return found if change is None else found[change : change + 1]
+    variants = list(hostile(last, FEW, FEW_COUNTS))
+    return variants if change is None else variants[change : change + 1]
 
 
 def lie_of(change: int) -> test_liars.Lie:
@@ -125,15 +125,15 @@ async def play_consumer(what: str, part: int, change: int | None, moved: int) ->
     """
     settings, values = CONSUMERS[what]
     market, records = market_of(moved), KeptRecords()
-    said: Said = []
+    answers: Said = []
 
     def changed(messages: Sequence[Any]) -> list[Any]:
-        said.extend(messages)
-        places = range(len(said) - len(messages), len(said))
+        answers.extend(messages)
+        places = range(len(answers) - len(messages), len(answers))
         if change is None or part not in places:
             return list(messages)
-        mutant = next(itertools.islice(hostile(said[part], FEW, FEW_COUNTS), change, None))[1]
-        return [mutant if place == part else said[place] for place in places]
+        mutant = next(itertools.islice(hostile(answers[part], FEW, FEW_COUNTS), change, None))[1]
+        return [mutant if place == part else answers[place] for place in places]
 
     async with curating(market, records, silent, summary=settings, release=SumSettings()) as (ready, _):
         asker = ConsumerParty(
@@ -145,20 +145,20 @@ async def play_consumer(what: str, part: int, change: int | None, moved: int) ->
             warn=lambda run, line: None,
             simulation_seed=0,
         )
-        kept = asker.ask(asker.document(Path()))
+        request = asker.ask(asker.document(Path()))
         try:
             (asked,) = changed(
-                [summaries.request_to_wire(replace(kept.document.request, request_id=bytes(16)))]
+                [summaries.request_to_wire(replace(request.document.request, request_id=bytes(16)))]
             )
             run = ready.open_summary(summaries.request_from_wire(asked))
             plan = await ready.plan_of(run)
-            messages = changed(summaries.offer_to_messages(asker.offer(kept, plan), packed=True))
+            messages = changed(summaries.offer_to_messages(asker.offer(request, plan), packed=True))
             await ready.accept(run, summaries.offer_from_messages(messages, plan, market.schema.width))
             await ready.ended(run)
         except FedkmeError as error:
-            return f"{error.code} {error.cause}", said
+            return f"{error.code} {error.cause}", answers
     assert run.status in ("complete", "stopped", "failed")
-    return run.status, said
+    return run.status, answers
 
 
 @pytest.mark.parametrize(("what", "part"), [(what, part) for what in CONSUMERS for part in (0, 1, 2)])

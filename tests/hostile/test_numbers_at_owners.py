@@ -108,8 +108,8 @@ def of_cells(book: Any) -> list[pb.Directive]:
 
 def of_sums(query: SumQuery) -> list[pb.Directive]:
     invited = invitation_to_wire(owner_parties.invitation("r"))
-    asked = pooling_pb2.Embed(query=sums.query_to_wire(query))
-    return [directive("r", 1, 0, invite=invited), directive("r", 2, embed=asked)]
+    message = pooling_pb2.Embed(query=sums.query_to_wire(query))
+    return [directive("r", 1, 0, invite=invited), directive("r", 2, embed=message)]
 
 
 def meant() -> IntendedSummary:
@@ -120,11 +120,11 @@ def secured() -> list[pb.Directive]:
     invited = owner_parties.invitation("r", security=Security(1), ahead=meant(), protocol="sketch")
     plain = owner_parties.invitation("r", security=Security(1))
     agreed = Proposal.of(owner_parties.parameters(), owner_parties.QUERY)
-    asked = pooling_pb2.Aggregate(propose=sums.PROPOSAL.to_wire(agreed))
+    message = pooling_pb2.Aggregate(propose=sums.PROPOSAL.to_wire(agreed))
     return [
         directive("s", 1, 0, invite=invitation_to_wire(replace(invited, run="s"))),
         directive("r", 1, 0, invite=invitation_to_wire(plain)),
-        directive("r", 2, aggregate=asked),
+        directive("r", 2, aggregate=message),
     ]
 
 

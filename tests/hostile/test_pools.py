@@ -255,17 +255,17 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
                     if reply.HasField("words"):
                         assert mutant.HasField("embed")
                         vectors += 1
-                        told = disclosures_in(kept.line for kept in at.store.ledger())
+                        disclosures = disclosures_in(entry.line for entry in at.store.ledger())
                         assert any(
                             (about.run, about.round, about.observer)
                             == (mutant.at.run, mutant.at.round, CURATOR)
-                            for about in told
+                            for about in disclosures
                         )
                     else:
                         assert at.lines == lines
             assert at.wired.rows_sent == 0
             ledger = tmp_path / "ledger.jsonl"
-            ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
+            ledger.write_text("".join(f"{entry.line}\n" for entry in at.store.ledger()))
             assert check_chain(ledger) is None
     assert answered == {"accepted", "words", "aggregated", "offer"}  # or it is a poor fuzz
     assert vectors > 30

@@ -125,9 +125,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("deployments", type=int)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     ends, faults, told, before = Counter[str](), list[str](), 0, 0
-    for seed in range(asked.seed, asked.seed + asked.deployments):
+    for seed in range(options.seed, options.seed + options.deployments):
         with tempfile.TemporaryDirectory(prefix="fedkme-moment-", dir=_memory()) as folder:
             for shot in shots(seed, Path(folder)):
                 told, before = told + len(shot.sent), before + shot.before

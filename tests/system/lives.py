@@ -236,8 +236,8 @@ class Town:
         found: dict[str, list[bytes]] = {}
         with contextlib.closing(read_store(str(self._journal), "curator")) as store:
             for run in store.runs():
-                for kept in store.entries(run.run):
-                    for draw in journals_pb2.CuratorEntry.FromString(kept.body).draws:
+                for entry in store.entries(run.run):
+                    for draw in journals_pb2.CuratorEntry.FromString(entry.body).draws:
                         found.setdefault(draw.purpose, []).append(draw.values)
         return found
 

@@ -119,8 +119,8 @@ async def test_scales_of_moments_are_drawn_once_when_the_curator_dies(
         await at.start()
         await asking
     assert (tmp_path / "consumer" / "synthetic.npz").exists()
-    assert [asked for asked, _ in before.questions] == [1, 2]
-    assert [asked for asked, _ in after.questions] == [2 if security is None else 3]
+    assert [number for number, _ in before.questions] == [1, 2]
+    assert [number for number, _ in after.questions] == [2 if security is None else 3]
     assert before.questions[-1][1] == after.questions[0][1]
     assert not faults(tmp_path)
     for name in OWNERS:

@@ -274,5 +274,5 @@ def test_every_ledger_of_a_folder_counts(folders: Callable[[str], Path], tmp_pat
 
 def towards_owners(folder: Path) -> float:
     done = CliRunner().invoke(app, ["ledger", str(folder), "--json"], catch_exceptions=False)
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return max(float(each["epsilon"]) for each in found if each["observer"] == "other owners")
+    report: list[dict[str, Any]] = json.loads(done.stdout)
+    return max(float(each["epsilon"]) for each in report if each["observer"] == "other owners")

@@ -71,7 +71,7 @@ def summarised(
 
 
 def lines(market: InProcessMarket, party: str) -> list[Disclosure]:
-    return disclosures_in(kept.line for kept in market.stores()[party].ledger())
+    return disclosures_in(entry.line for entry in market.stores()[party].ledger())
 
 
 def planned(share: float = SKETCH_SHARE) -> CoalitionNoise:

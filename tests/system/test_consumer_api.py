@@ -87,7 +87,7 @@ async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> N
 async def test_a_summary_that_came_short_is_here_with_a_warning(tmp_path: Path) -> None:
     async with market(tmp_path, ["a"]) as at, at.attend() as stream:
         lab = fk.Consumer(configured(at))
-        asked = asyncio.ensure_future(asyncio.to_thread(lab.summary, progress=False))
+        task = asyncio.ensure_future(asyncio.to_thread(lab.summary, progress=False))
         await stream.write(hello("a"))
         await stream.read()
         considered = await stream.read()  # an owner that says yes, and then no
@@ -95,7 +95,7 @@ async def test_a_summary_that_came_short_is_here_with_a_warning(tmp_path: Path) 
         refusal = codecs.fault_to_wire(PolicyError("a has changed its mind", "Ask another."))
         await stream.write(pb.OwnerMessage(at=(await stream.read()).at, fault=refusal))
         with pytest.warns(fk.FedkmeWarning, match="0 of 6 rows"):
-            run = await asked
+            run = await task
         assert run.rows.empty
         assert run.verdict is None
         assert run.metrics["status"] == "incomplete"

@@ -53,18 +53,18 @@ async def test_heads_of_two_runs_with_a_renewed_certificate_between(tmp_path: Pa
         await at.consumer(**asking)
         authority.issue("curator", LOOPBACK, Role.CURATOR).save_bundle(bundle, over=True)
         await at.consumer(**asking, output=tmp_path / "second")
-        assert not [said for event, said in at.ear.said if event == "unwitnessed"]
+        assert not [fields for event, fields in at.ear.said if event == "unwitnessed"]
 
     runs = tmp_path / "runs"
     stores = [runs / "journal.db", *(tmp_path / f"{name}.db" for name in OWNERS)]
-    kept = {path.stem: read_heads(path) for path in stores}
-    assert kept["journal"].leaves.keys() == kept["a"].leaves.keys() | kept["b"].leaves.keys()
-    last = [note for note in kept["journal"].notes if note.startswith(f"{kept['journal'].origin}\n2\n")]
+    heads = {path.stem: read_heads(path) for path in stores}
+    assert heads["journal"].leaves.keys() == heads["a"].leaves.keys() | heads["b"].leaves.keys()
+    last = [note for note in heads["journal"].notes if note.startswith(f"{heads['journal'].origin}\n2\n")]
     assert [note.count("\n— fedkme.ledger/") for note in last] == [3]  # its own, and of two owners
     asker = tmp_path / "hospital-x.db"
     heard = [read_note(note) for note in read_heads(asker).notes]
     assert [checkpoint.size for checkpoint, _ in heard] == [1, 2]
-    assert {name for _, signatures in heard for name, _ in signatures} == {kept["journal"].origin}
+    assert {name for _, signatures in heard for name, _ in signatures} == {heads["journal"].origin}
     files = [runs / "ledger.jsonl", runs / "ledger.heads"]
     for name, path in zip(OWNERS, stores[1:], strict=True):
         for suffix, lines in (("jsonl", ledger_lines(path)), ("heads", lines_in(path))):
@@ -90,9 +90,9 @@ async def test_heads_of_two_runs_with_a_renewed_certificate_between(tmp_path: Pa
 
     # It drops its own leaf and note of them too: that is whole by itself, and the consumer holds the head.
     for line in cut:
-        if line.get("origin") == kept["journal"].origin:
+        if line.get("origin") == heads["journal"].origin:
             line["leaves"] = base64.b64encode(base64.b64decode(line["leaves"])[:32]).decode()
-    own = [line for line in cut if not line.get("note", "").startswith(f"{kept['journal'].origin}\n2\n")]
+    own = [line for line in cut if not line.get("note", "").startswith(f"{heads['journal'].origin}\n2\n")]
     files[1].write_text("".join(json.dumps(line) + "\n" for line in own), encoding="ascii")
     assert independent(tmp_path, *files[:2]).returncode == 0
     theirs = tmp_path / "hospital-x.heads"

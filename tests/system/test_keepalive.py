@@ -93,10 +93,10 @@ async def test_a_long_silence_breaks_no_connection(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("options", [SERVER_OPTIONS, CLIENT_OPTIONS])
 def test_grpc_knows_every_option(options: Options) -> None:
     # It ignores a name that it does not know, without a word.
-    found = importlib.util.find_spec("grpc._cython.cygrpc")
-    assert found is not None
-    assert found.origin is not None
-    library = Path(found.origin).read_bytes()
+    spec = importlib.util.find_spec("grpc._cython.cygrpc")
+    assert spec is not None
+    assert spec.origin is not None
+    library = Path(spec.origin).read_bytes()
     assert b"grpc.no_such_option\0" not in library
     for name, _ in options:
         assert f"{name}\0".encode() in library, name

@@ -30,9 +30,9 @@ def status_of(folder: Path, owner: str) -> list[dict[str, Any]]:
 def reason_in(process: Process, run: str) -> tuple[int, str]:
     """Code and words with which an owner's log says that a run went on without it."""
     line = line_with(process, ": left_out ")
-    found = re.search(rf"left_out run={run} round=0 code=(\d+) cause=(.*)$", line.strip())
-    assert found, line
-    return int(found[1]), found[2]
+    match = re.search(rf"left_out run={run} round=0 code=(\d+) cause=(.*)$", line.strip())
+    assert match, line
+    return int(match[1]), match[2]
 
 
 def test_each_owner_that_a_run_went_on_without_hears_why(begin: Start, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ async def test_a_budget_of_d_v_begins_anew_for_rows_of_others_alone(tmp_path: Pa
             with pytest.raises(BudgetError):
                 await ask(at, data)
     with contextlib.closing(read_store(journal, "consumer")) as store:
-        lines = [about.run for about in disclosures_in(kept.line for kept in store.ledger())]
+        lines = [about.run for about in disclosures_in(entry.line for entry in store.ledger())]
     assert sorted({run.partition("-")[0] for run in lines}) == ["run"]
     assert len(set(lines)) == 2  # of both, and all of them stay
 
@@ -154,4 +154,4 @@ async def test_budgets_of_an_owner_begin_anew_for_rows_of_others_alone(tmp_path:
     with contextlib.closing(read_store(journal, "a")) as store:
         spent = read_status(settings(more), store).spent[0].figure.epsilon
         assert 0.9 < spent < 1.2  # one of two runs, of which lines all stay
-        assert len({about.run for about in disclosures_in(kept.line for kept in store.ledger())}) == 2
+        assert len({about.run for about in disclosures_in(entry.line for entry in store.ledger())}) == 2

@@ -73,10 +73,10 @@ def test_a_summary_states_what_a_person_is_promised(scenario: str, tmp_path: Pat
     directory, metrics = launch(tmp_path / "run", *settings, scenario=scenario, progress=progress)
     kept = sum(read_json(directory / "record.json")["owner_rows"].values())
     assert 2 * 24 <= kept <= 2 * 24 * 3  # of 240 rows, of at most 24 persons at each owner
-    said = finite(metrics)
+    bounds = finite(metrics)
     for whose, observer in (("D_v", "owners and curator"), ("each owner", "other owners")):
-        assert said[whose, observer, PERSON] == pytest.approx(1.0, abs=1e-4)
-        assert said[whose, observer, PERSON] > 2.9 * said[whose, observer, "one row"]
+        assert bounds[whose, observer, PERSON] == pytest.approx(1.0, abs=1e-4)
+        assert bounds[whose, observer, PERSON] > 2.9 * bounds[whose, observer, "one row"]
     assert not [note for note in progress.notes if "person" in note]
     page = (directory / "report.html").read_text(encoding="utf-8")
     assert f"D_v ({PERSON})" in page
@@ -86,8 +86,8 @@ def test_who_protects_rows_alone_is_told(scenario: str, tmp_path: Path) -> None:
     progress = KeptProgress()
     settings = ("engine=inprocess", "protocol=cells", "p=8")
     _, metrics = launch(tmp_path / "run", *settings, scenario=scenario, progress=progress)
-    told = finite(metrics)["D_v", "owners and curator", PERSON]
-    assert 2.97 < told <= 3.0 + 1e-6  # pick and histogram compose to a little less at a person's delta
+    bound = finite(metrics)["D_v", "owners and curator", PERSON]
+    assert 2.97 < bound <= 3.0 + 1e-6  # pick and histogram compose to a little less at a person's delta
     (said,) = (
         note for note in progress.notes if note.startswith("epsilon 1 holds for 1 of the 3 rows that a p")
     )
@@ -115,8 +115,8 @@ def test_processes_bound_and_state_the_same(scenario: str, tmp_path: Path) -> No
 def test_a_release_holds_epsilon_for_a_person_and_its_card_says_so(scenario: str, tmp_path: Path) -> None:
     settings = load_release("balog1", scenario, ("engine=inprocess", "group=3", "seed=1"))
     directory, metrics = simulate_release(settings, tmp_path / "run", Progress(io.StringIO()))
-    said = finite(metrics)
-    assert said["each owner", "consumer", PERSON] == pytest.approx(1.0, rel=1e-4)
-    assert said["each owner", "consumer", "one row"] < 0.4
+    bounds = finite(metrics)
+    assert bounds["each owner", "consumer", PERSON] == pytest.approx(1.0, rel=1e-4)
+    assert bounds["each owner", "consumer", "one row"] < 0.4
     card = next(directory.glob("*.card.md")).read_text(encoding="utf-8")
     assert f"| sound, {PERSON} | 1 |" in card

@@ -193,8 +193,8 @@ async def test_a_consumer_makes_the_rest_of_what_came_without_its_curator(tmp_pa
                 await at.asks()
     output = tmp_path / "consumer"
     assert not (output / "weighted.csv").exists()
-    told = CliRunner().invoke(report_app, [str(output)])
-    assert told.exit_code == 0, told.output
+    result = CliRunner().invoke(report_app, [str(output)])
+    assert result.exit_code == 0, result.output
     assert {"weighted.csv", "weighted.card.json", "report.html"} <= {path.name for path in output.iterdir()}
 
 

@@ -83,7 +83,7 @@ def books(folder: Path) -> Books:
     with contextlib.closing(open_store(str(folder / "a.db"), "a", "process")) as store:
         history = History("a", store)
         history.read()
-        lines = disclosures_in(kept.line for kept in store.ledger())
+        lines = disclosures_in(entry.line for entry in store.ledger())
         heard = [line for line in lines if line.nonce.split()[0] not in ("bid", "counts")]
         charged, recorded = (
             Sound().epsilon(tuple(events), 1e-5).epsilon
@@ -137,7 +137,7 @@ async def test_a_restored_store_is_let_in_again_and_has_paid(
 
         at.owner("a", identity=pem["a"])
         await at.consumer(**asking, output=tmp_path / "third")
-        assert not [said for event, said in at.ear.said if event == "unwitnessed"]
+        assert not [fields for event, fields in at.ear.said if event == "unwitnessed"]
 
 
 async def test_a_restored_store_alone_is_refused(tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ async def test_a_restored_store_alone_is_refused(tmp_path: Path) -> None:
         lose(tmp_path)
         with pytest.raises(LedgerError, match="comes with 0 of its ledger's heads and showed 1"):
             await at.owner("a", identity=pem["a"])
-        assert not [said for event, said in at.ear.said if event == "unwitnessed"]
+        assert not [fields for event, fields in at.ear.said if event == "unwitnessed"]
         at.owner("a", identity=pem["a"], new_journal=True)
         assert (await at.ear.heard("unwitnessed"))["owner"] == "a"
         await at.consumer(**asking, output=tmp_path / "second")
-        assert [said for event, said in at.ear.said if event == "unwitnessed"]
+        assert [fields for event, fields in at.ear.said if event == "unwitnessed"]
 
 
 async def test_a_curator_that_cut_its_ledger_gives_nothing_back(tmp_path: Path) -> None:

@@ -135,9 +135,9 @@ async def test_a_run_that_waits_for_an_approval_says_for_whom_and_until_when(tmp
         run = await until(town, "approval", "south")
         lane = run.lane("south")
         assert lane is not None
-        asked = re.search(r"owner approve .* --protocol (\S+) --rows 4", lane.why)
-        assert asked is not None
-        approve(tmp_path / "approvals", "consumer", asked[1], 4, 1)
+        match = re.search(r"owner approve .* --protocol (\S+) --rows 4", lane.why)
+        assert match is not None
+        approve(tmp_path / "approvals", "consumer", match[1], 4, 1)
         await asking
         over = (await view(town)).runs[0]
     words = waiting(run, Viewer())

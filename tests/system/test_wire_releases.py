@@ -178,9 +178,9 @@ async def test_too_few_rows_say_which_epsilon_would_do(
             at.owner(name, 4)
         with pytest.raises(NotEnoughRowsError) as caught:
             await at.asks(epsilon=0.3, tolerance=0.01)
-        found = re.search(r"Use epsilon ([0-9.]+) or more", caught.value.remedy)
-        assert found
-        await at.asks(epsilon=float(found[1]), tolerance=0.01)
+        match = re.search(r"Use epsilon ([0-9.]+) or more", caught.value.remedy)
+        assert match
+        await at.asks(epsilon=float(match[1]), tolerance=0.01)
     (released,) = from_bytes(files(tmp_path / "consumer")["release.npz"]).embeddings
     assert released.sigma * math.sqrt(released.mean.size) <= 1.0  # the longest that a mean can be
     assert all(entry.disclosure.run == "run-2" for entry in read_ledger(tmp_path / "owner-1.jsonl"))
@@ -202,8 +202,8 @@ async def test_runs_are_listed_by_kind_and_cancelled(
         await listing(False)(at.caller(), Ear())
         assert re.search(r"run-1 +cancelled +balog1 +- ", capsys.readouterr().out)
         config = write_config(tmp_path / "curator.toml", curator_values(HERE))
-        told = CliRunner().invoke(curator.cli.app, ["runs", str(config)]).stdout
-        assert re.search(r"run-1 +consumer +cancelled +balog1 +- ", told)
+        output = CliRunner().invoke(curator.cli.app, ["runs", str(config)]).stdout
+        assert re.search(r"run-1 +consumer +cancelled +balog1 +- ", output)
     assert read_json(at.run() / "record.json")["code"] == 56
     assert not faults(tmp_path)
 

@@ -56,7 +56,7 @@ def process_over(store: Store) -> OverWire:
 
 
 def ledger_in(store: Store) -> list[str]:
-    return [kept.line for kept in store.ledger()]
+    return [entry.line for entry in store.ledger()]
 
 
 @pytest.fixture

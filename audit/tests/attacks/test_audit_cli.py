@@ -26,9 +26,9 @@ def test_a_sound_mechanism_passes_and_says_at_what_power() -> None:
     # "Output: claimed epsilon, measured lower bound, power, JSON and exit code"; a bound certifies nothing.
     result = attack("uniform", "--quick", "--json")
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert found["passed"]
-    (mechanism,) = found["mechanisms"]
+    report = json.loads(result.stdout)
+    assert report["passed"]
+    (mechanism,) = report["mechanisms"]
     assert mechanism["mechanism"] == "uniform"
     assert mechanism["verdict"] == "no violation found at this power"
     keys = {"layer", "statistic", "violated", "claimed", "measured", "trials", "alpha", "power", "note"}
@@ -64,10 +64,10 @@ def repeated(*more: str) -> Any:
 
 def found_by(result: Any) -> Any:
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    for mechanism in found["mechanisms"]:
+    report = json.loads(result.stdout)
+    for mechanism in report["mechanisms"]:
         mechanism.pop("seconds")
-    return found
+    return report
 
 
 def test_repetitions_of_an_audit_are_tasks_that_resume(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ CLAIM = Claim(1.0, 1e-5, "replace one row")
 
 def test_a_recount_of_no_events_fails() -> None:
     # It cost 0, which is not more than was claimed.
-    found = recount(CLAIM, [], [PureDp])
-    assert found.violated
-    assert found.note == "no event of kind pure-dp"
+    finding = recount(CLAIM, [], [PureDp])
+    assert finding.violated
+    assert finding.note == "no event of kind pure-dp"
 
 
 def test_every_kind_that_is_expected_must_be_among_the_events() -> None:

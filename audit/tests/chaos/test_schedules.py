@@ -314,7 +314,7 @@ def test_the_verbs_count_schedules_and_tell_the_story_of_one() -> None:
     said = CliRunner().invoke(sim.cli.app, ["chaos", "--schedules", "3", "--json"])
     assert said.exit_code == 0, said.output
     assert '"schedules": 3' in said.output
-    told = CliRunner().invoke(sim.cli.app, ["schedule", "3", "--keep", "1"])
-    assert told.exit_code == 0, told.output
-    assert "all is well" in told.output
-    assert menu()[schedule_of(3).world].name.partition(" ")[0] in told.output
+    result = CliRunner().invoke(sim.cli.app, ["schedule", "3", "--keep", "1"])
+    assert result.exit_code == 0, result.output
+    assert "all is well" in result.output
+    assert menu()[schedule_of(3).world].name.partition(" ")[0] in result.output

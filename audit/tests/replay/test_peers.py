@@ -94,10 +94,10 @@ def test_a_release_that_tells_more_is_found(release: Any, says: str) -> None:
 
 
 def test_a_fixed_seed_is_found() -> None:
-    found = replay_release(
+    finding = replay_release(
         lambda rows: Seeded().randomise(sum(rows)), ROWS, NEIGHBOUR, [f"{__name__}:Seeded.randomise"]
     )
-    assert found == (1, ["three runs get the same noise: its seed is fixed"])
+    assert finding == (1, ["three runs get the same noise: its seed is fixed"])
 
 
 def test_what_is_not_frozen_is_no_proof() -> None:

@@ -166,14 +166,14 @@ def test_noise_is_followed_to_the_sum_that_it_is_in() -> None:
 
 def test_the_verb_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     # Of a release: the cases of others are replayed above.
-    told = CliRunner().invoke(app, ["replay", "balog1", "--quick", "--json"])
-    assert told.exit_code == 0
-    assert "0 with something undeclared" in told.stderr
-    assert json.loads(told.stdout)["passed"]
+    result = CliRunner().invoke(app, ["replay", "balog1", "--quick", "--json"])
+    assert result.exit_code == 0
+    assert "0 with something undeclared" in result.stderr
+    assert json.loads(result.stdout)["passed"]
     FAULTS["a release with half of the noise, at the curator"].plant(monkeypatch)
-    told = CliRunner().invoke(app, ["replay", "balog1", "--quick"])
-    assert isinstance(told.exception, AuditError)
-    assert "UNDECLARED balog1 (any policy): noise" in told.stdout
+    result = CliRunner().invoke(app, ["replay", "balog1", "--quick"])
+    assert isinstance(result.exception, AuditError)
+    assert "UNDECLARED balog1 (any policy): noise" in result.stdout
 
 
 @pytest.mark.parametrize(

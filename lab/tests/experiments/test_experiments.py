@@ -135,8 +135,8 @@ def test_synthetic_rows_train_classifiers_within_the_epsilon_that_was_asked() ->
         "merf", SMALL, owners, 6000, 1.0, 0, 60, 1000, Choice(features=60, hidden=(32,), even=True)
     )
     assert paid == pytest.approx(1.0, rel=1e-6)
-    found = classifiers.evaluate(made, rows(500, 9), SMALL, ("DT",))
-    assert found["DT"].roc > 0.65
+    figures = classifiers.evaluate(made, rows(500, 9), SMALL, ("DT",))
+    assert figures["DT"].roc > 0.65
 
 
 def test_images_are_spread_over_owners_and_come_back_as_images(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_all_goes_on_after_what_lacks_its_data_and_fails_at_its_end(
 def test_a_file_that_does_not_fit_is_refused_before_the_first_run(tmp_path: Path) -> None:
     # Issue 37: 18 runs failed one by one, and the verdict said "0 of 4 claims hold".
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
-    asked = ["reproduce", "sarpatwar-fig1", "--quick", "--data", str(tmp_path / "other.csv")]
-    result = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "out")])
+    arguments = ["reproduce", "sarpatwar-fig1", "--quick", "--data", str(tmp_path / "other.csv")]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])
     assert isinstance(result.exception, DataError)
     assert "run 1/" not in result.output
     assert not (tmp_path / "out" / "sarpatwar-fig1").exists()
@@ -78,8 +78,8 @@ def test_keys_are_changed_and_wrong_ones_refused(tmp_path: Path) -> None:
     made = EXPERIMENTS["adult-marginals"]("quick", None, None, ("steps=10", "epsilons=[1.0]"))
     assert {(dict(piece)["effort"].steps, dict(piece)["epsilon"]) for piece in made.pieces} == {(10, 1.0)}
     for name, key in (("sarpatwar-privacy", "nothing"), ("merf-adult", "nothing")):
-        asked = ["reproduce", name, "--quick", "--set", f"{key}=1", "--out", str(tmp_path / "out")]
-        refused = CliRunner().invoke(app, asked)
+        arguments = ["reproduce", name, "--quick", "--set", f"{key}=1", "--out", str(tmp_path / "out")]
+        refused = CliRunner().invoke(app, arguments)
         assert isinstance(refused.exception, ConfigError)
         assert key in str(refused.exception)
 

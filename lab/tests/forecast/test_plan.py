@@ -79,17 +79,17 @@ def test_a_plan_says_how_often_cells_were_nearer_than_random_rows() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_about_half_of_strangers_are_within_the_factor_that_a_plan_says(method: str) -> None:
-    found = [point for point in points(STRANGERS) if point.method == method]
-    inside = [1 / FACTOR <= point.factor <= FACTOR for point in found]
-    assert 0.4 < np.dot(evenly(found), inside) < 0.6
+    measured = [point for point in points(STRANGERS) if point.method == method]
+    inside = [1 / FACTOR <= point.factor <= FACTOR for point in measured]
+    assert 0.4 < np.dot(evenly(measured), inside) < 0.6
     assert WITHIN == "half"
 
 
 def test_algorithm3_has_its_own_measurements_and_no_forecast() -> None:
     """Issue 37: 3.5 times uniform where the plan promised ".002 to .4", from uniform rows' constants."""
-    found = points()
-    uniform = {(each.layout, each.facts, each.rho): each for each in found if each.method == "uniform"}
-    clocks = [each for each in found if each.method == "clock"]
+    measured = points()
+    uniform = {(each.layout, each.facts, each.rho): each for each in measured if each.method == "uniform"}
+    clocks = [each for each in measured if each.method == "clock"]
     ratios = [each.measured / uniform[each.layout, each.facts, each.rho].measured for each in clocks]
     least, largest, trials = CLOCK
     assert len(ratios) == trials

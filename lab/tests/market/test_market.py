@@ -154,10 +154,10 @@ def test_the_overview_compares_with_greedy_and_counts_what_is_worse() -> None:
     lines += [replace(each, layout="isolet") for each in lines]
     lines[-6:] = [replace(x, mmd2_test=0.002) if x.method == OURS else x for x in lines[-6:]]
     lines += [line(OURS, "ours", 0.5, 2)]  # no greedy of this seed: it is not compared
-    found = compare(Setting().select(lines), "acs", OURS, GREEDY)
-    assert found is not None
-    assert found.ratio == pytest.approx(math.sqrt(1.1 * 1.2))
-    assert found.worse
+    comparison = compare(Setting().select(lines), "acs", OURS, GREEDY)
+    assert comparison is not None
+    assert comparison.ratio == pytest.approx(math.sqrt(1.1 * 1.2))
+    assert comparison.worse
     shown = overview(lines, Setting())
     assert (
         f"| **{OURS}** | {NEEDS['ours']} | 1.57 | 2.00 (isolet) | 1 of 2 | +0.000 | 200 | 2 of 2 |" in shown
@@ -173,10 +173,10 @@ def test_the_overview_compares_with_greedy_and_counts_what_is_worse() -> None:
 def test_two_noisy_seeds_are_not_called_worse() -> None:
     lines = [line(FREE, "uniform", 0.001, seed) for seed in (0, 1)]
     lines += [line(OURS, "ours", value, seed) for seed, value in enumerate((0.0008, 0.0015))]
-    found = compare(Setting().select(lines), "acs", OURS, FREE)
-    assert found is not None
-    assert found.ratio > 1.05
-    assert not found.worse
+    comparison = compare(Setting().select(lines), "acs", OURS, FREE)
+    assert comparison is not None
+    assert comparison.ratio > 1.05
+    assert not comparison.worse
 
 
 @pytest.mark.parametrize("mixed", [False, True])

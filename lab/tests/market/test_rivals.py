@@ -73,20 +73,20 @@ def test_thinning_keeps_one_of_each_pair_of_equal_rows() -> None:
     """The half that has the pool's own mean embedding is there, and swapping finds it."""
     rows = np.repeat(10.0 * np.arange(12.0), 2)[np.random.default_rng(3).permutation(24), None]
     gram = rbf(rows, rows, 1.0)
-    kept = thin(gram, 1, np.random.default_rng(4))
-    assert sorted(rows[kept, 0].tolist()) == [10.0 * i for i in range(12)]
+    thinned = thin(gram, 1, np.random.default_rng(4))
+    assert sorted(rows[thinned, 0].tolist()) == [10.0 * i for i in range(12)]
 
 
 def test_thinning_is_closer_to_the_pool_than_random_rows() -> None:
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(512, 3))
     gram = rbf(rows, rows, 0.5)
-    kept = thin(gram, 3, rng)
-    assert len(set(kept.tolist())) == 64
+    thinned = thin(gram, 3, rng)
+    assert len(set(thinned.tolist())) == 64
     random = [discrepancy(gram, rng.choice(512, 64, replace=False)) for _ in range(50)]
     # Both have -mean(gram), of what the pool is, in common.
     floor = -float(gram.mean())
-    assert discrepancy(gram, kept) - floor < 0.2 * (float(np.median(random)) - floor)
+    assert discrepancy(gram, thinned) - floor < 0.2 * (float(np.median(random)) - floor)
 
 
 def test_halving_is_closer_to_even_than_coins() -> None:

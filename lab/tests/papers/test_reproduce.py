@@ -47,14 +47,14 @@ def experiment(file: Path) -> PaperExperiment:
 
 def test_what_was_computed_is_kept_and_stands_beside_the_paper(tmp_path: Path) -> None:
     file, out = tmp_path / "data", tmp_path / "out"
-    said: list[str] = []
+    lines: list[str] = []
     steps: list[TableStep] = []
     asked = experiment(file)
-    assert reproduce(asked, out, 1, {"method": "merf"}, said.append, steps.append) == DataError.code
+    assert reproduce(asked, out, 1, {"method": "merf"}, lines.append, steps.append) == DataError.code
     file.touch()
-    assert reproduce(asked, out, 1, {"method": "merf"}, said.append, steps.append) == 0  # tried again
+    assert reproduce(asked, out, 1, {"method": "merf"}, lines.append, steps.append) == 0  # tried again
     assert "2 of 4 pieces" in (out / "verdict.md").read_text(encoding="utf-8")
-    assert reproduce(asked, out, 1, {}, said.append, steps.append) == 0
+    assert reproduce(asked, out, 1, {}, lines.append, steps.append) == 0
     assert file.read_text(encoding="utf-8").split("\n") == ["merf 0", "merf 1", "hermite 0", "hermite 1", ""]
     assert (steps[-3].before, steps[-1].done) == (2, 4)
     text = (out / "verdict.md").read_text(encoding="utf-8")
@@ -66,7 +66,7 @@ def test_what_was_computed_is_kept_and_stands_beside_the_paper(tmp_path: Path) -
         "## What differs",
     ):
         assert line in text
-    assert said[0].startswith("Smaller than --full: steps 300 (2000)")
+    assert lines[0].startswith("Smaller than --full: steps 300 (2000)")
     with (out / "measurements.csv").open(newline="", encoding="utf-8") as content:
         rows = list(csv.DictReader(content))
     assert len(rows) == 4

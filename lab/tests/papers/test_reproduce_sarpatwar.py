@@ -20,10 +20,10 @@ def test_figure_1_on_allstate(tmp_path: Path) -> None:
     # Curves as SVG and PNG, a tidy CSV, verdict.md; "on Allstate's train.csv by path".
     write_allstate(tmp_path / "train.csv", {"FL": 60, "CT": 80, "OH": 40})
     size = replace(QUICK["sarpatwar-fig1"], p=(8,), seeds=1, assignments=("seeds=30",))
-    said: list[str] = []
+    lines: list[str] = []
     steps: list[TableStep] = []
     request = Reproduction(
-        "sarpatwar-fig1", tmp_path / "out", size, tmp_path / "train.csv", 1, said.append, steps.append
+        "sarpatwar-fig1", tmp_path / "out", size, tmp_path / "train.csv", 1, lines.append, steps.append
     )
     assert reproduce_sarpatwar(request) == 0
     with (tmp_path / "out" / "measurements.csv").open(newline="") as file:
@@ -58,8 +58,8 @@ def test_data_is_for_these_alone() -> None:
 def test_points_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     # Each of 78 pieces failed by itself.
     (tmp_path / "z.npz").write_bytes(b"x")
-    asked = ["reproduce", "balog-fig2", "--quick", "--data", str(tmp_path / "z.npz"), "--out", str(tmp_path)]
-    result = CliRunner().invoke(app, asked)
+    words = ["reproduce", "balog-fig2", "--quick", "--data", str(tmp_path / "z.npz"), "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, words)
     assert isinstance(result.exception, DataError)
     assert "--data" in str(result.exception)
     assert "run 1" not in result.output

@@ -35,19 +35,19 @@ NAMES = ("epsilon off by", "complaints about units")
 
 def run(check: RefereeCheck, out: Path, **given: Path) -> tuple[list[Figure], list[str]]:
     """Run one check as the command does; return its lines and what was said."""
-    said = list[str]()
-    run_checks(ChecksPlan([check], (0, 1), interpreters({}), given), out, read_figures(out), said.append)
-    return read_figures(out), said
+    lines = list[str]()
+    run_checks(ChecksPlan([check], (0, 1), interpreters({}), given), out, read_figures(out), lines.append)
+    return read_figures(out), lines
 
 
 def test_figures_of_a_file_are_lines_and_reasons_are_said(tmp_path: Path) -> None:
     (file := tmp_path / "planted.py").write_text(FILE, encoding="utf-8")
     check = RefereeCheck("accountants", Entrant("ours", file), NAMES)
-    figures, said = run(check, tmp_path / "out")
+    figures, output = run(check, tmp_path / "out")
     assert [(x.name, x.value, x.run.epsilon, x.run.seed) for x in figures] == [
         ("epsilon off by", 0.5, math.inf, 0)
     ]
-    assert "accountants, complaints about units is left out: there is no tool" in said
+    assert "accountants, complaints about units is left out: there is no tool" in output
 
     done = RefereeCheck("accountants", Entrant("ours", file), NAMES[:1])
     assert run(done, tmp_path / "out") == (figures, [])  # what the file has is not run again
@@ -113,13 +113,13 @@ def own_check(table: str) -> RefereeCheck:
 @pytest.mark.parametrize("table", ["deploy", "wire"])
 def test_our_own_files_and_answers_pass(table: str, tmp_path: Path) -> None:
     check = own_check(table)
-    figures, said = run(check, tmp_path / "out", **paths_given({}))
+    figures, output = run(check, tmp_path / "out", **paths_given({}))
     demanded = {"image labels there": 5, "answers to grpc's clients": 8}
     for figure in figures:
-        assert (figure.value, figure.note) == (demanded.get(figure.name, 0), ""), said
-    assert {x.name for x in figures} | {line.split(", ")[1].split(" is left")[0] for line in said[1:]} == set(
-        check.names
-    )
+        assert (figure.value, figure.note) == (demanded.get(figure.name, 0), ""), output
+    assert {x.name for x in figures} | {
+        line.split(", ")[1].split(" is left")[0] for line in output[1:]
+    } == set(check.names)
 
 
 def test_chosen_rows_are_scored_by_their_distance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

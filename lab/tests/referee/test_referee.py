@@ -95,16 +95,16 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def test_an_entrant_that_is_worse_is_found_and_what_we_lose_stands_first(bench: Bench) -> None:
     bench.enter(ours=BAD, rival=GOOD)
-    code, said = bench.run()
+    code, output = bench.run()
     assert code == 0  # nothing was won before
-    rows = [line.split(" | ") for line in said.splitlines() if line.startswith("|")][2:]
+    rows = [line.split(" | ") for line in output.splitlines() if line.startswith("|")][2:]
     lost = [row[2] for row in rows if "lost" in row[0]]
     assert "label right, forest +" in lost
     assert [("lost" in row[0]) for row in rows] == sorted((("lost" in row[0]) for row in rows), reverse=True)
 
     bench.enter(ours=GOOD, rival=BAD)
-    _, said = bench.run("--seeds 0 --epsilon 1 --out other")
-    assert all("CPU" in line or "memory" in line for line in said.splitlines() if "**lost**" in line)
+    _, output = bench.run("--seeds 0 --epsilon 1 --out other")
+    assert all("CPU" in line or "memory" in line for line in output.splitlines() if "**lost**" in line)
 
 
 def test_a_row_that_was_won_and_is_lost_ends_with_1(bench: Bench) -> None:
@@ -117,9 +117,9 @@ def test_a_row_that_was_won_and_is_lost_ends_with_1(bench: Bench) -> None:
     assert ("xor-2", 1.0, "trusted", "three-way error") in won
 
     bench.enter(ours=BAD, rival=GOOD)
-    code, said = bench.run()
+    code, output = bench.run()
     assert code == 1
-    assert "was won before, and is lost: three-way error on xor-2, epsilon 1, trusted" in said
+    assert "was won before, and is lost: three-way error on xor-2, epsilon 1, trusted" in output
     assert standing.read_won() == won  # only --keep writes it
 
     assert bench.run("--seeds 0 --epsilon 1 --keep")[0] == 0
@@ -150,21 +150,21 @@ def test_a_margin_between_seeds_is_no_loss_and_more_is(bench: Bench) -> None:
     assert (margin := standing.read_won()[place]) > 0
 
     bench.enter(ours=wrong(60, 90, 120), rival=level)  # what another draw would be
-    code, said = bench.run("--seeds 0,1,2 --epsilon 1")
-    assert "**lost** | xor-2 1 trusted | three-way error" in said
-    assert (code, "was won before" in said) == (0, False)
+    code, output = bench.run("--seeds 0,1,2 --epsilon 1")
+    assert "**lost** | xor-2 1 trusted | three-way error" in output
+    assert (code, "was won before" in output) == (0, False)
     assert standing.read_won()[place] == margin
 
     bench.enter(ours=wrong(280, 290, 300), rival=level)
-    code, said = bench.run("--seeds 0,1,2 --epsilon 1")
+    code, output = bench.run("--seeds 0,1,2 --epsilon 1")
     assert code == 1
-    assert "was won before, and is lost: label right, forest on xor-2" in said
+    assert "was won before, and is lost: label right, forest on xor-2" in output
 
 
 def test_a_short_table_has_rows_lost_and_counts_the_others(bench: Bench) -> None:
     bench.enter(ours=BAD, rival=GOOD)
-    _, said = bench.run("--seeds 0 --epsilon 1 --short")
-    rows = [line for line in said.splitlines() if line.startswith("|")]
+    _, output = bench.run("--seeds 0 --epsilon 1 --short")
+    rows = [line for line in output.splitlines() if line.startswith("|")]
     assert any("| three-way error -" in row for row in rows)
     lost, alone, won = (int(cell) for cell in rows[-1].strip("| ").split(" | ")[1:])
     assert (lost, alone) == (sum("**lost**" in row for row in rows), 0)
@@ -210,9 +210,9 @@ def test_another_version_of_an_entrant_runs_again(bench: Bench) -> None:
 )
 def test_an_entrant_that_fails_is_a_line_with_its_reason(bench: Bench, text: str, reason: str) -> None:
     bench.enter(ours=GOOD, rival=text)
-    code, said = bench.run("--seeds 0 --epsilon 1 --limit 3" if text != BREAKS else "--seeds 0 --epsilon 1")
+    code, output = bench.run("--seeds 0 --epsilon 1 --limit 3" if text != BREAKS else "--seeds 0 --epsilon 1")
     assert code == 0
-    assert reason in said
+    assert reason in output
     failed = [figure for figure in read_figures(bench.folder / "out") if figure.note]
     assert [(figure.run.entrant, figure.name) for figure in failed] == [("rival", MADE)]
 
@@ -237,18 +237,18 @@ def test_another_limit_is_another_try(bench: Bench) -> None:
 
 def test_a_failure_of_ours_is_lost(bench: Bench) -> None:
     bench.enter(ours=BREAKS, rival=GOOD)
-    _, said = bench.run()
-    assert "**lost** | xor-2 1 trusted | three-way error" in said
+    _, output = bench.run()
+    assert "**lost** | xor-2 1 trusted | three-way error" in output
 
 
 def test_rows_made_elsewhere_are_scored_and_stand_in_the_table(bench: Bench) -> None:
     bench.enter(ours=BAD)
     bench.run()
     assert bench.run("rows xor-2 --out given")[0] == 0
-    code, said = bench.run("add mine --csv given/train.csv --table xor-2")
+    code, output = bench.run("add mine --csv given/train.csv --table xor-2")
     assert code == 0
-    assert "three-way error: 0" in said
-    assert "0 mine" in said  # the best rival
+    assert "three-way error: 0" in output
+    assert "0 mine" in output  # the best rival
     before = (bench.folder / "out" / FILE).read_bytes()
     bench.run("add mine --csv given/train.csv --table xor-2")
     assert (bench.folder / "out" / FILE).read_bytes() == before
@@ -260,8 +260,8 @@ def test_tables_without_their_file_are_left_out_with_a_word(
     absent = tables.RefereeTable(tables.xor_table(2).schema, tables.xor_table(2, 400).split, "absent.parquet")
     monkeypatch.setattr(tables, "tables", lambda: {"there": tables.xor_table(2, 400), "gone": absent})
     bench.enter(ours=GOOD)
-    _, said = bench.run()
-    assert "gone is left out: absent.parquet is not in the folder of the data" in said
+    _, output = bench.run()
+    assert "gone is left out: absent.parquet is not in the folder of the data" in output
 
 
 def test_every_figure_and_environment_is_known() -> None:
@@ -300,9 +300,9 @@ def test_an_environment_that_cannot_be_made_leaves_the_others(
         return name
 
     monkeypatch.setattr(environment_module, "prepare", prepare)
-    code, said = bench.run("prepare")
+    code, output = bench.run("prepare")
     assert (code, made) == (0, ["there"])
-    assert "gone is left out: the environment gone could not be made: no network" in said
+    assert "gone is left out: the environment gone could not be made: no network" in output
     with pytest.raises(DataError):
         bench.run("prepare gone")  # who names it hears of it
 

@@ -195,9 +195,9 @@ def test_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 
 def test_progress_is_one_bar(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     small_summary(tmp_path / "run", progress=True)
-    said = capfd.readouterr()
-    assert said.out == ""
-    assert "summary: 100 %" in said.err
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert "summary: 100 %" in output.err
 
 
 def test_a_release_says_why_its_method_was_taken(tmp_path: Path) -> None:

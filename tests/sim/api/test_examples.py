@@ -24,6 +24,6 @@ def test_the_example_of_a_name_runs(name: str, tmp_path: Path, monkeypatch: pyte
     (example,) = examples
     calls = [each for each in example.examples if doctest.SKIP not in each.options]
     assert calls, "the docstring shows no call"
-    said: list[str] = []
+    lines: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    assert runner.run(example, out=said.append).failed == 0, "".join(said)
+    assert runner.run(example, out=lines.append).failed == 0, "".join(lines)

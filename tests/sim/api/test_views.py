@@ -27,10 +27,10 @@ from sim.api.views import verdict_of
 )
 def test_the_advice_in_python_names_attributes_and_no_file(advice: str, said: str) -> None:
     # Found in a notebook: "Train on summary.csv", where the rows are `run.weighted`.
-    found = verdict_of({"verdict": {"grade": "good", "sentence": "", "advice": advice}})
-    assert found is not None
-    assert found.advice == said
-    for name in re.findall(r"[.](\w+)", found.advice):
+    verdict = verdict_of({"verdict": {"grade": "good", "sentence": "", "advice": advice}})
+    assert verdict is not None
+    assert verdict.advice == said
+    for name in re.findall(r"[.](\w+)", verdict.advice):
         assert hasattr(fk.SummaryResult, name) or hasattr(fk.ReleaseResult, name)
 
 

@@ -78,7 +78,7 @@ def kill_node(node: Any) -> None:
 async def lose_a_node(node: Any, file: Path) -> dict[str, Any]:
     """Run a summary; then another one beside a sweep, and kill a node in the middle of both."""
     settings = settings_of(file, "protocol=cells")
-    said: list[str] = []
+    lines: list[str] = []
     scenario = build_scenario(settings.scenario, settings.seed, at_once=False)
     rows = partial(rows_of_scenario, settings.scenario, settings.seed)
 
@@ -86,14 +86,14 @@ async def lose_a_node(node: Any, file: Path) -> dict[str, Any]:
         if event == "round" and fields["record"]["round"] == 1:
             kill_node(node)
 
-    async with owners_in_actors(scenario, rows, settings, said.append) as market:
+    async with owners_in_actors(scenario, rows, settings, lines.append) as market:
         whole = await summarize(market, scenario, settings)
         with closing(measured(sweep_runs(file), "ray", file.parent)) as results:
             found = [next(results)]
             cut = await summarize(market, scenario, settings_of(file, "protocol=algorithm3"), hear)
             found += results
     rows_found = [[run.key, row["code"], row.get("mmd2.summary")] for run, row in found]
-    return {"whole": whole, "cut": cut, "said": said, "rows": rows_found}
+    return {"whole": whole, "cut": cut, "said": lines, "rows": rows_found}
 
 
 def main(file: Path) -> None:

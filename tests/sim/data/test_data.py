@@ -86,21 +86,21 @@ def serving(folder: Path, files: Mapping[str, bytes], redirects: Mapping[str, st
 
 
 def test_a_file_comes_from_the_first_address_with_the_right_bytes(tmp_path: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     files = {"/right": ROWS, "/other": ROWS[:-1] + b"!", "/endless": ROWS * 100_000}
     with serving(tmp_path, files, {"/moved": "/right", "/away": "http://127.0.0.1:1/right"}) as (at, context):
         urls = [f"{at}/{name}" for name in ("none", "other", "endless", "right")]
-        assert fetch(original(ROWS, *urls), said.append, loopback_only, context) == ROWS
-        assert [line.strip() for line in said] == urls
-        assert fetch(original(ROWS, f"{at}/moved"), said.append, loopback_only, context) == ROWS
+        assert fetch(original(ROWS, *urls), lines.append, loopback_only, context) == ROWS
+        assert [line.strip() for line in lines] == urls
+        assert fetch(original(ROWS, f"{at}/moved"), lines.append, loopback_only, context) == ROWS
         with pytest.raises(ConnectionFailedError, match=f"more than {len(ROWS)} bytes") as failed:
-            fetch(original(ROWS, *urls[:3]), said.append, loopback_only, context)
+            fetch(original(ROWS, *urls[:3]), lines.append, loopback_only, context)
         assert "404" in failed.value.cause
         assert "not the file whose SHA-256" in failed.value.cause
         with pytest.raises(ConfigError, match="elsewhere"):  # also of a redirect
-            fetch(original(ROWS, f"{at}/away"), said.append, loopback_only, context)
+            fetch(original(ROWS, f"{at}/away"), lines.append, loopback_only, context)
         with pytest.raises(ConnectionFailedError, match="CERTIFICATE_VERIFY_FAILED"):
-            fetch(original(ROWS, f"{at}/right"), said.append, loopback_only)
+            fetch(original(ROWS, f"{at}/right"), lines.append, loopback_only)
 
 
 def test_only_https_is_called_and_every_address_is(tmp_path: Path) -> None:

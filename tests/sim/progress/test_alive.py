@@ -32,17 +32,17 @@ input()
 
 
 def test_what_takes_long_says_so_until_it_is_over() -> None:
-    said: list[str] = []
+    lines: list[str] = []
     twice = threading.Event()
 
     def say(line: str) -> None:
-        said.append(line)
-        if len(said) == 2:
+        lines.append(line)
+        if len(lines) == 2:
             twice.set()
 
     with alive(say, 0.001):
         assert twice.wait(60)
-    assert all(line.startswith("still at it: ") and line.endswith(" s so far") for line in said)
+    assert all(line.startswith("still at it: ") and line.endswith(" s so far") for line in lines)
     assert not [thread for thread in threading.enumerate() if thread.name == "alive"]
 
 

@@ -38,10 +38,10 @@ def plain(p: int, last: int) -> list[str]:
 @pytest.mark.parametrize(("p", "lines"), [(1, 1), (7, 7), (100, 10), (95, 10), (2000, 10)])
 def test_plain_lines_come_about_every_tenth_of_the_run(p: int, lines: int) -> None:
     # Brief: about every 10 % and no ANSI; the last round is always among them.
-    said = plain(p, p)
-    assert len(said) == 1 + lines
-    assert said[-1].startswith(f"round {p}/{p}: {4 * p} points accessed")
-    assert "\x1b" not in "".join(said)
+    output = plain(p, p)
+    assert len(output) == 1 + lines
+    assert output[-1].startswith(f"round {p}/{p}: {4 * p} points accessed")
+    assert "\x1b" not in "".join(output)
 
 
 def test_a_run_that_stops_early_says_how_far_it_came() -> None:
@@ -82,10 +82,10 @@ def test_the_bar_of_a_release_on_a_terminal() -> None:
     progress.stage("fitting", "12 [red]marginals[/red]", 0.4)
     progress.close()
     progress.close()
-    said = stream.getvalue()
-    assert "owner [red]b[/red] was lost" in said
-    assert "12 [red]marginals[/red]; about 0 s left" in said
-    assert "40 %" in said
+    output = stream.getvalue()
+    assert "owner [red]b[/red] was lost" in output
+    assert "12 [red]marginals[/red]; about 0 s left" in output
+    assert "40 %" in output
 
 
 def test_the_live_bar_shows_round_and_points_in_80_columns() -> None:
@@ -96,10 +96,10 @@ def test_the_live_bar_shows_round_and_points_in_80_columns() -> None:
     progress.note("owner [red]b[/red] was lost in round 2")
     progress.round(record(123))
     progress.close()
-    said = stream.getvalue()
-    assert "owner [red]b[/red] was lost" in said
-    assert "round 123/200" in said
-    assert "492 points accessed" in said
+    output = stream.getvalue()
+    assert "owner [red]b[/red] was lost" in output
+    assert "round 123/200" in output
+    assert "492 points accessed" in output
 
 
 def test_the_live_bar_may_close_before_the_run_has_started() -> None:

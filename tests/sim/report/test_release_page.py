@@ -330,13 +330,13 @@ def some_rows(seed: int, rows: int) -> Table:
 def test_columns_by_name_are_those_of_the_mean_and_shares_add_up() -> None:
     # docs/metrics.md: `columns.by_name`, and `shares` of the label and the columns that are furthest off.
     nobody = Table(np.empty((0, 3)), None)
-    found = evaluate_rows(some_rows(0, 300), some_rows(1, 400), nobody, SCHEMA, 0)
-    by_name = found["columns"]["by_name"]
-    assert list(by_name) == list(found["real_halves"]["by_name"]) == ["age", "town", "flat"]
-    assert found["columns"]["mean"] == pytest.approx(np.mean(list(by_name.values())))
-    assert found["columns"]["largest"] == max(by_name.values())
+    figures = evaluate_rows(some_rows(0, 300), some_rows(1, 400), nobody, SCHEMA, 0)
+    by_name = figures["columns"]["by_name"]
+    assert list(by_name) == list(figures["real_halves"]["by_name"]) == ["age", "town", "flat"]
+    assert figures["columns"]["mean"] == pytest.approx(np.mean(list(by_name.values())))
+    assert figures["columns"]["largest"] == max(by_name.values())
     assert by_name["flat"] == 0.0
-    entries = found["shares"]
+    entries = figures["shares"]
     assert [entry["name"] for entry in entries] == ["ill", *sorted(by_name, key=lambda n: -by_name[n])]
     for entry in entries:
         assert sum(entry["synthetic"]) == pytest.approx(1)
@@ -376,9 +376,9 @@ def test_missing_values_are_compared_as_releases_see_them() -> None:
     real = some_rows(1, 400)
     real.values[:200, 0] = np.nan
     filled = Table(np.where(np.isnan(real.values), 20.0, real.values), real.labels)
-    found = evaluate_rows(filled, real, Table(np.empty((0, 3)), None), SCHEMA, 0)
-    assert found["columns"]["largest"] == 0.0
-    assert all(entry["synthetic"] == entry["real"] for entry in found["shares"])
+    figures = evaluate_rows(filled, real, Table(np.empty((0, 3)), None), SCHEMA, 0)
+    assert figures["columns"]["largest"] == 0.0
+    assert all(entry["synthetic"] == entry["real"] for entry in figures["shares"])
 
 
 def test_a_reader_gets_the_date_and_the_command_that_repeats_a_release(tmp_path: Path) -> None:

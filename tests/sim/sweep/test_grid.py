@@ -49,10 +49,10 @@ def test_a_seed_that_would_be_overruled_is_refused(changes: dict[str, Any]) -> N
 
 def test_every_combination_under_every_seed() -> None:
     # `--grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5`.
-    found = runs(grid={"owners": (5, 20), "p": (50, 100), "protocol": ("cells", "uniform")}, seeds=(0, 1))
-    assert len(found) == len({run.key for run in found}) == 16
-    assert [run.seed for run in found] == [0] * 8 + [1] * 8  # a whole grid under one seed comes first
-    last = found[-1]
+    grid_runs = runs(grid={"owners": (5, 20), "p": (50, 100), "protocol": ("cells", "uniform")}, seeds=(0, 1))
+    assert len(grid_runs) == len({run.key for run in grid_runs}) == 16
+    assert [run.seed for run in grid_runs] == [0] * 8 + [1] * 8  # a whole grid under one seed comes first
+    last = grid_runs[-1]
     assert last.choices == {"owners": 20, "p": 100, "protocol": "uniform"}
     assert last.settings.summary.p == 100
     assert last.settings.summary.protocol == "uniform"

@@ -102,9 +102,9 @@ def test_a_second_call_runs_what_is_missing(swept: SweepResult, tmp_path: Path) 
     assert ["p=6 " in step.line for step in steps[1:]] == [True] * 4
     assert [step.done for step in steps] == [4, 5, 6, 7, 8]
     assert not result.failures
-    kept = {row["key"]: row for row in read_rows(result.table)}
-    assert len(kept) == 12  # rows of the first grid stay
-    assert kept[swept.rows[0]["key"]] == swept.rows[0]
+    by_key = {row["key"]: row for row in read_rows(result.table)}
+    assert len(by_key) == 12  # rows of the first grid stay
+    assert by_key[swept.rows[0]["key"]] == swept.rows[0]
 
 
 def test_the_page_shows_each_axis_and_loads_nothing(swept: SweepResult) -> None:
@@ -198,9 +198,9 @@ def test_metrics_become_columns() -> None:
 
 
 def test_a_mean_comes_with_its_standard_error() -> None:
-    found = mean_over([1.0, 3.0, float("nan")])
-    assert found is not None
-    assert (found.mean, found.error, found.count) == (2.0, 1.0, 2)
+    mean = mean_over([1.0, 3.0, float("nan")])
+    assert mean is not None
+    assert (mean.mean, mean.error, mean.count) == (2.0, 1.0, 2)
     assert mean_over([float("inf")]) is None
 
 

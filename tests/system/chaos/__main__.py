@@ -35,14 +35,14 @@ def main() -> None:
     parser.add_argument("--releases", action="store_true", help="lives are of the last release, too")
     parser.add_argument("--between", action="store_true", help="a forwarder and a PostgreSQL are between")
     parser.add_argument("--story", action="store_true", help="tell all stories")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="fedkme-release-") as folder,
-        running(_binaries()) if asked.between else contextlib.nullcontext() as server,
+        running(_binaries()) if options.between else contextlib.nullcontext() as server,
     ):
-        release = str(last_release(Path(folder))) if asked.releases else ""
-        seeds = range(asked.seed, asked.seed + asked.schedules)
-        failed = _play_all(seeds, release, server, asked.story)
+        release = str(last_release(Path(folder))) if options.releases else ""
+        seeds = range(options.seed, options.seed + options.schedules)
+        failed = _play_all(seeds, release, server, options.story)
     sys.exit(1 if failed else 0)
 
 

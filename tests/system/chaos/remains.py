@@ -63,7 +63,7 @@ def _ledger(party: Party, statuses: dict[str, str], found: list[str]) -> list[st
             stored_ledger(party.name, store)  # which follows its chain
             if party.name == "curator":
                 statuses.update((row.run, row.status) for row in store.runs())
-            return [kept.line for kept in store.ledger()]
+            return [entry.line for entry in store.ledger()]
     except FedkmeError as error:
         found.append(f"store: {party.name}: {error}")
         return []
