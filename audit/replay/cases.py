@@ -258,7 +258,8 @@ def _summaries(protocol: str) -> list[Case]:
             cases.append(_summary(protocol, note, curator_dies=after, in_sketch=True, **how))
         cases.append(_summary(protocol, "classes of a sketch", times=_MANY, **sketch))
         cases.append(_summary(protocol, "own classes and a sketch", times=_MANY, own_class=True, **sketch))
-        picked = {"cells": {**sketch["cells"], "picks": 2, "pick_share": 0.1}}
+        whole = {name: value for name, value in sketch["cells"].items() if name != "dimension"}
+        picked = {"cells": {**whole, "picks": 2, "pick_share": 0.1}}  # directions are axes of whole rows
         generous = {"privacy": {"epsilon": 200.0}}  # so large that far directions are picked
         both: dict[str, Any] = {"exercises": ("a second pick",), "request": generous, **picked}
         cases.append(_summary(protocol, "a sketch, of which D_v picks directions", **both))

@@ -1,15 +1,15 @@
 """Directions that D_v chooses, whose columns give the first bins of a code book (docs/decisions/009).
 
-A plan has a public menu of directions. A direction u has a cut c, a width w > 0 and a level e. With the
-origin o of the code book,
+A plan has a public menu of directions, which are axes of z. An axis i has a cut c, a width w > 0 and a level
+e. With the origin o of the code book,
 
-    f(z) = clip((u'(z - o) - c) / w, -1, 1) / 2,        score(u) = | sum over D_v of f(z) - m e |:
+    f(z) = clip((z_i - o_i - c) / w, -1, 1) / 2,        score(i) = | sum over D_v of f(z) - m e |:
 
-which is the distance of D_v from the pool along u, in rows. For an axis of a category, w is so small that f
-is the sign bit less 1/2, and e is the pool's share of ones less 1/2. For a cut in a number's tail, f is a
-sign bit less 1/2, too, and e follows from a law of the number (fedkme.cells.menu). For other directions e is
-0, the value at the pool's mean. Where z is a projection of the row, a column of the encoded row x can be a
-direction: x_i takes the place of u'(z - o).
+which is the distance of D_v from the pool along the axis, in rows. For an axis of a category, w is so small
+that f is the sign bit less 1/2, and e is the pool's share of ones less 1/2. For a cut in a number's tail, f
+is a sign bit less 1/2, too, and e follows from a law of the number (fedkme.cells.menu). For a number as a
+whole e is 0, the value at the pool's mean. Where z is a projection of the row, directions are columns of the
+encoded row x: x_i takes the place of z_i - o_i.
 
 **Bins.** A pick cuts the whole column of its direction, in two bins or three: the picked name, the most
 frequent other name, and the rest; or below the picked cut of a number, and two bins beyond it. Sign bits take
@@ -19,7 +19,7 @@ Relation: replace one row of D_v, m and the menu public. Unit: rows. Sensitivity
 once. *Proof*: f is in [-1/2, 1/2] for any row and any menu, one term of the sum changes, and | | is
 1-Lipschitz. Terms are whole multiples of 2^-21 and are added as integers, so the proof holds for the computed
 scores, too. It needs numbers of menu and code book within their domains (`fedkme.arrays`; e in [-1/2, 1/2]),
-so that (u'(z - o) - c) / w is a finite function of the row alone. Other numbers are refused, whatever the
+so that (z_i - o_i - c) / w is a finite function of the row alone. Other numbers are refused, whatever the
 rows are.
 
 **Mechanism.** A pick has probability proportional to exp(epsilon_s / 2 score): its loss lies in an interval
@@ -34,7 +34,7 @@ histogram has the same sensitivity in any cells.
 
 **The other sign bits, given the picks.** Rows on D_v's side of a cut have other means along the book's own
 directions, so that D_v would be on one side of these, too, and their cells empty. With the pool's covariance
-W = F F' + D, from the sketch, and picks P of z, G = F'P and C = P'WP = G'G + D:
+W = F F' + D, from the sketch, and picks P of axes, G = F'P and C = P'WP = G'G + D:
 
     W_P = F (1 - G C^-1 G') F'      covariance that remains given P'z,
     u - P C^-1 G'F'u                for the leading eigenvectors u of W_P
@@ -97,13 +97,12 @@ class Menu:
     """A public menu of directions.
 
     Attributes:
-        leading: directions in full, (d, q).
-        axes: coordinates of z that are further directions.
-        columns: coordinates of the encoded row that are further directions, with o = 0, where z is a
-            projection of the row.
+        axes: coordinates of z that are directions.
+        columns: coordinates of the encoded row that are directions, with o = 0, where z is a projection of
+            the row.
         factor: F, (d, f), of the pool's covariance; with f = 0 the book keeps its own directions.
-        rests: D, variance along each direction of z that F leaves, (of_z,).
-        cuts: c of the M = q + len(axes) + len(columns) directions, in that order, (M,).
+        rests: D, variance along each axis that F leaves, (len(axes),).
+        cuts: c of the M = len(axes) + len(columns) directions, in that order, (M,).
         widths: w, (M,).
         levels: e, (M,), in [-1/2, 1/2].
         close: for each direction, those of its number, or highly correlated with it in the pool.
@@ -115,7 +114,6 @@ class Menu:
             name's own, then the others, the most frequent first; empty for others.
     """
 
-    leading: FloatArray
     axes: tuple[int, ...]
     cuts: FloatArray
     widths: FloatArray
@@ -131,17 +129,15 @@ class Menu:
     rests: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        leading = COORDINATES.array(self.leading, (None, None), "a menu's directions")
         axes, columns = (_PLACES.counts(each, "a menu's places") for each in (self.axes, self.columns))
-        size = leading.shape[1] + len(axes) + len(columns)
+        size = len(axes) + len(columns)
         factor = COORDINATES.array(self.factor, (None, None), "a menu's factor")
-        fits = max(axes, default=0) < len(leading) and (not factor.size or len(factor) == len(leading))
+        fits = not factor.size or max(axes, default=0) < len(factor)
         lists = [len(self.close), len(self.edges), len(self.groups)]
         if not 1 <= size <= MOST_OFFERED or lists != [size] * 3 or not fits:
             raise ConfigError("a menu's directions do not fit each other", "Compare the parties' versions.")
-        near, rests = Numbers(0, size - 1), leading.shape[1] + len(axes) if factor.size else 0
+        near, rests = Numbers(0, size - 1), len(axes) if factor.size else 0
         checked = {
-            "leading": leading,
             "factor": factor,
             "rests": WIDTHS.array(self.rests, (rests,), "a menu's rests"),
             "axes": axes,
@@ -167,12 +163,7 @@ class Menu:
             )
 
     def __len__(self) -> int:
-        return self.of_z + len(self.columns)
-
-    @property
-    def of_z(self) -> int:
-        """Number of directions of z, which come before the columns."""
-        return int(self.leading.shape[1]) + len(self.axes)
+        return len(self.axes) + len(self.columns)
 
     @property
     def none(self) -> int:
@@ -184,12 +175,6 @@ class Menu:
         """Share of D_v's epsilon that remains for its histogram."""
         return 1.0 - self.picks * self.share
 
-    @property
-    def vectors(self) -> FloatArray:
-        """Directions of z, (d, of_z)."""
-        axes = np.eye(len(self.leading))[:, list(self.axes)]
-        return np.concatenate([self.leading, axes], axis=1)
-
     def event(self, epsilon: float) -> BoundedRange:
         """Event of one pick for the ledger, where picks and histogram cost D_v epsilon in all."""
         return BoundedRange(self.share * epsilon)
@@ -200,7 +185,7 @@ class Menu:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `menu_from_json` reads them back."""
-        arrays = {name: getattr(self, name).tolist() for name in ("leading", "cuts", "widths", "levels")}
+        arrays = {name: getattr(self, name).tolist() for name in ("cuts", "widths", "levels")}
         places = {"axes": [*self.axes], **({"columns": [*self.columns]} if self.columns else {})}
         pool = {name: getattr(self, name).tolist() for name in ("factor", "rests") if self.factor.size}
         lists = {name: list(map(list, getattr(self, name))) for name in ("close", "edges", "groups")}
@@ -218,7 +203,7 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
     Raises:
         ConfigError: the values are not a menu.
     """
-    lists = ("leading", "axes", "cuts", "widths", "levels", "close", "edges", "groups")
+    lists = ("axes", "cuts", "widths", "levels", "close", "edges", "groups")
     try:
         added = {name: plain[name] for name in ("columns", "factor", "rests") if name in plain}
         return Menu(**{name: plain[name] for name in (*lists, "picks", "share", "cells")}, **added)
@@ -258,7 +243,7 @@ def scores(menu: Menu, book: CodeBook, rows: Rows) -> FloatArray:
     """
     _check_fit(menu, book)
     z = Projection(book.spec, book.schema)(rows) - book.arrays["origin"]
-    values = np.concatenate([z @ menu.vectors, np.asarray(rows, np.float64)[:, menu.columns]], axis=1)
+    values = np.concatenate([z[:, menu.axes], np.asarray(rows, np.float64)[:, menu.columns]], axis=1)
     along = np.clip((values - menu.cuts) / menu.widths, -1.0, 1.0)
     total = whole(np.rint(_STEPS * along), _STEPS).sum(axis=0)
     expected = whole(np.rint(2.0 * _STEPS * len(rows) * menu.levels))
@@ -320,10 +305,9 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
         return book
     directions, sizes = book.arrays["directions"], _sizes(menu, places)
     bits = (menu.cells // math.prod(sizes)).bit_length() - 1
-    rest = _remaining(
-        menu, directions, [at for at in places if at < menu.of_z], min(bits, directions.shape[1])
-    )
-    along = np.zeros((book.spec.width + len(menu.leading), len(places)))
+    of_z = [at for at in places if at < len(menu.axes)]
+    rest = _remaining(menu, directions, of_z, min(bits, directions.shape[1]))
+    along = np.zeros((book.spec.width + len(directions), len(places)))
     edges = np.full((len(places), max(sizes) - 1), BEYOND)
     for pick_, (place, size) in enumerate(zip(places, sizes, strict=True)):
         group = list(menu.groups[place])
@@ -331,10 +315,8 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
             along[group, pick_] = np.arange(len(group))
             edges[pick_, : size - 1] = PRESENT * (np.arange(size - 1) + 0.5)
             continue
-        if place < menu.of_z:
-            along[book.spec.width :, pick_] = menu.vectors[:, place]
-        else:
-            along[menu.columns[place - menu.of_z], pick_] = 1.0
+        column = [*(book.spec.width + axis for axis in menu.axes), *menu.columns][place]
+        along[column, pick_] = 1.0
         edges[pick_, : size - 1] = [menu.cuts[place], *menu.edges[place]][: size - 1]
     return replace(book, arrays={**book.arrays, "directions": rest, "along": along, "edges": edges})
 
@@ -355,7 +337,7 @@ def _remaining(menu: Menu, directions: FloatArray, places: Sequence[int], count:
     own = directions[:, :count]
     if not menu.factor.size or not places or not count:
         return own
-    factor, picked = menu.factor, menu.vectors[:, list(places)]
+    factor, picked = menu.factor, np.eye(len(directions))[:, [menu.axes[place] for place in places]]
     along = factor.T @ picked
     try:
         solved = np.linalg.solve(along.T @ along + np.diag(menu.rests[list(places)]), along.T)
@@ -379,7 +361,8 @@ def _check_fit(menu: Menu, book: CodeBook) -> None:
     So no pick is refused once D_v has made it: such a refusal would disclose the pick without a cost.
     """
     furthest = max((*menu.columns, *(at for group in menu.groups for at in group)), default=0)
-    fits = furthest < book.spec.width and len(menu.leading) == book.spec.dimension
+    fits = furthest < book.spec.width and max(menu.axes, default=0) < book.spec.dimension
+    fits = fits and (not menu.factor.size or len(menu.factor) == book.spec.dimension)
     bits = book.arrays["directions"].shape[1] if "directions" in book.arrays else 0
     most = menu.cells * (book.cells >> bits)
     if "along" in book.arrays or not fits or menu.picks > bits or most > MOST_CELLS:

@@ -1,8 +1,7 @@
 """The menu of directions that a plan offers D_v (fedkme.cells.directions), as post-processing of a sketch.
 
-A menu has two kinds of directions: the leading eigenvectors of the noisy covariance, and the axes of the
-encoded row. Axes are needed because a D_v of a rare category is far from the pool along the axis of the
-category, which is no principal direction.
+Directions are the axes of the encoded row: a D_v of a rare category is far from the pool along the axis of
+the category, which is no principal direction.
 
 **An axis of a category** takes two values. For a column with W categories, centred by its middle, the value
 is sqrt 1/2 (1 - 1/W) in rows of the category and -sqrt 1/2 / W in other rows, over the length of the centred
@@ -12,7 +11,7 @@ the axes of categories, divided by S. The two values of an axis are about sqrt h
 give the cut, half way between them; a width within which no value falls; and the pool's share of ones, from
 the noisy mean of the axis, whose noise has the deviation of the sketch over N.
 
-**An axis of a number** is offered twice: like other directions, with a score by the mean of D_v, and with
+**An axis of a number** is offered twice: as a whole, with a score by the mean of D_v, and with
 cuts in its tails (docs/decisions/009). The tails matter where D_v lies beyond a threshold: a cut at the
 pool's mean would leave half of the pool on the side of D_v. A cut is t deviations from the pool's noisy mean.
 Its level is the share beyond the cut of the beta law on the number's domain with that mean and deviation
@@ -51,10 +50,10 @@ from fedkme.cells.sketch import Sketch
 from fedkme.features.domain import Domain
 from fedkme.tables.schema import Schema
 
-LEADING_OFFERED = 24
-"""Number of eigenvectors on a menu."""
+FACTORS = 24
+"""Number of eigenvectors that give F of a menu."""
 WIDTH = 1.5
-"""Width of a direction, in deviations of the pool along the direction."""
+"""Width of a number as a whole, in deviations of the pool along its axis."""
 CLOSE = 0.6
 """Correlation in the pool above which two directions are close."""
 TAILS = (1.5, -1.5, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0)
@@ -94,37 +93,32 @@ def make_menu(
     covariance = sketch.second / rows - np.outer(origin, origin)
     least = 2.0 * max(sketch.deviation, 1e-9) / rows
     staying = book.arrays["directions"][:, : max(0, bits - picks)]
-    leading = principal(covariance, LEADING_OFFERED)
     of_axes = np.sqrt(np.maximum(np.diagonal(covariance), least))
     projected, seen = not _has_axes(book.spec), Projection(book.spec, schema).axes
     if projected:
         cuts = _column_cuts(sketch, book.spec, schema)
     else:
-        cuts = _axis_cuts(sketch, schema, of_axes, MOST_OFFERED - leading.shape[1])
-    vectors = np.concatenate([leading, seen[:, [cut.axis for cut in cuts]], staying], axis=1)
+        cuts = _axis_cuts(sketch, schema, of_axes, MOST_OFFERED)
+    vectors = np.concatenate([seen[:, [cut.axis for cut in cuts]], staying], axis=1)
     products = vectors.T @ covariance @ vectors
     deviation = np.sqrt(np.maximum(np.diagonal(products), least))
     correlation = np.abs(products) / np.outer(deviation, deviation)
-    whole = [_AxisCut(-1, 0.0, 0.0, WIDTH * each, 0.0) for each in deviation[: leading.shape[1]]]
-    candidates = [*whole, *cuts]
-    size, tails = len(candidates), np.array([cut.tail for cut in candidates])
+    size, tails = len(cuts), np.array([cut.tail for cut in cuts])
     offered = np.flatnonzero(~(correlation[:size, size:] > SAME).any(axis=1) | (tails != 0.0))
     picks = min(picks, bits, len(offered))
     if not picks:
         return None
     starts, names = _starts(schema), _category_counts(schema)
-    numbers = np.array([cut.axis if cut.axis >= 0 and names[cut.axis] == 1 else -1 for cut in candidates])
+    numbers = np.array([cut.axis if names[cut.axis] == 1 else -1 for cut in cuts])
     of_number = (numbers[:, None] == numbers) & (numbers >= 0)
     one_tail = of_number & (np.sign(tails)[:, None] * np.sign(tails) > 0) & (tails[:, None] != tails)
     once = cells * (book.cells >> bits) >= ONCE
     near = ((correlation[:size, :size] > CLOSE) & ~one_tail) | (of_number & once)
-    chosen = [candidates[place] for place in offered]
-    axes = tuple(cut.axis for cut in chosen if cut.axis >= 0)
+    chosen = [cuts[place] for place in offered]
+    axes = tuple(cut.axis for cut in chosen)
     often = {cut.axis: cut.level for cut in cuts if names[cut.axis] > 1}
-    of_z = [place for place in offered.tolist() if place < len(whole) or not projected]
-    factor, rests = _factors(covariance_within(sketch), vectors[:, of_z], least)
+    pool = None if projected else _factors(covariance_within(sketch), axes, least)
     return Menu(
-        leading[:, offered[offered < len(whole)]],
         () if projected else axes,
         np.array([cut.cut for cut in chosen]),
         np.array([cut.width for cut in chosen]),
@@ -136,18 +130,17 @@ def make_menu(
         tuple(cut.further for cut in chosen),
         tuple(_names_of(cut.axis, starts, often) if cut.axis in often else () for cut in chosen),
         axes if projected else (),
-        factor,
-        rests,
+        *(pool or ()),
     )
 
 
-def _factors(covariance: FloatArray, directions: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
-    """F and D of `Menu` for directions, (d, of_z)."""
-    vectors = principal(covariance, LEADING_OFFERED)
+def _factors(covariance: FloatArray, axes: Sequence[int], least: float) -> tuple[FloatArray, FloatArray]:
+    """F and D of `Menu`."""
+    vectors = principal(covariance, FACTORS)
     lengths = np.einsum("df,de,ef->f", vectors, covariance, vectors)
     factor = vectors * np.sqrt(np.maximum(lengths, 0.0))
-    variances = np.einsum("dp,de,ep->p", directions, covariance, directions)
-    return factor, np.maximum(variances - np.square(factor.T @ directions).sum(axis=0), least)
+    rests = np.diagonal(covariance) - np.square(factor).sum(axis=1)
+    return factor, np.maximum(rests[list(axes)], least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +148,7 @@ class _AxisCut:
     """A candidate direction of the menu.
 
     Attributes:
-        axis: column of the encoded row along which the direction lies; -1: an eigenvector.
+        axis: column of the encoded row along which the direction lies.
         tail: distance of the cut from the pool's mean, in deviations; 0: the cut is not in a tail.
         cut: c, see fedkme.cells.directions.
         width: w.
@@ -182,7 +175,7 @@ def offers_columns(spec: ProjectionSpec, schema: Schema) -> bool:
     names = _category_counts(schema)
     numbers = names.count(1)
     directions = len(names) - numbers + numbers * len(PARTS)
-    few = directions <= MOST_OFFERED - LEADING_OFFERED and numbers <= spec.dimension // 2
+    few = directions <= MOST_OFFERED and numbers <= spec.dimension // 2
     return _has_axes(spec) or (spec.centre == "domain" and few and numbers < len(names))
 
 

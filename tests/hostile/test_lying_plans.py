@@ -51,9 +51,7 @@ BOOK = CodeBook(
     },
     SCHEMA,
 )
-MENU = Menu(
-    np.eye(3)[:, :1], (), np.zeros(1), np.full(1, 1e-3), np.zeros(1), ((0,),), 1, 0.1, 4, ((0.5,),), ((0, 1),)
-)
+MENU = Menu((0,), np.zeros(1), np.full(1, 1e-3), np.zeros(1), ((0,),), 1, 0.1, 4, ((0.5,),), ((0, 1),))
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
@@ -98,11 +96,11 @@ def of_widths(width: float) -> Change:
 
 
 def of_lengths(length: float) -> Change:
-    """Coordinates whose products are inf - inf for rows on one side alone."""
+    """Coordinates whose differences are inf for rows on one side alone."""
 
     def change(book: dict[str, Any], menu: dict[str, Any]) -> None:
-        book["origin"] = [0.0, 0.0, -length]
-        menu["leading"] = [[length], [-length], [length]]
+        book["origin"] = [-length, 0.0, 0.0]
+        menu["cuts"] = [-length]
 
     return change
 
@@ -137,7 +135,7 @@ def test_the_refusal_of_a_plan_does_not_depend_on_d_v() -> None:
     # and as often as the curator asked; who picked no other was not.
     two = replace(
         MENU,
-        leading=np.eye(3)[:, :2],
+        axes=(0, 1),
         cuts=np.zeros(2),
         edges=((), ()),
         groups=((), ()),
@@ -157,7 +155,7 @@ def test_the_refusal_of_a_plan_does_not_depend_on_d_v() -> None:
 
 
 def test_a_consumer_says_how_often_d_v_may_pick() -> None:
-    three = {"leading": np.eye(3).tolist(), "close": [[0], [1], [2]], "picks": 3, "cells": 8}
+    three = {"axes": [0, 1, 2], "close": [[0], [1], [2]], "picks": 3, "cells": 8}
     three |= {"edges": [[]] * 3, "groups": [[]] * 3}
     sizes = {name: [value] * 3 for name, value in (("cuts", 0.0), ("widths", 1.0), ("levels", 0.0))}
 

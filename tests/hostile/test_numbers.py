@@ -76,7 +76,7 @@ def test_every_kind_of_document_of_the_wire_has_a_case() -> None:
     assert {type(spec) for spec in MAP_SPECS} == set(MAPS.classes())
     assert {name for name, row in PROTOCOLS.items() if row.family == "sums" and row.settings} == set(ASKED)
     numbers = list(numbers_in(test_lying_plans.MENU.to_json()))
-    lists = {"leading", "cuts", "widths", "levels", "close", "edges", "groups"}
+    lists = {"axes", "cuts", "widths", "levels", "close", "edges", "groups"}
     assert {path[0] for path in numbers} == {*lists, "picks", "share", "cells"}
     changed = list(documents(json.dumps(test_lying_plans.MENU.to_json())))
     assert len(changed) == len(numbers) * (len(REALS) + len(NO_NUMBERS))

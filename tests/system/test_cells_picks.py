@@ -31,6 +31,14 @@ JOBS = Schema(
 PICKING = SummarySettings(features=SMALL, protocol="cells", cells=CellsSettings(picks=2, pick_share=0.2))
 
 
+def file_of(folder: Path, name: str, seed: int, doctors: float, count: int = 300) -> Path:
+    """A file of rows of JOBS with such a share of doctors."""
+    chance = np.random.default_rng(seed)
+    jobs = np.where(chance.random(count) < doctors, 2, chance.integers(2, size=count))
+    save_table(folder / f"{name}-rows.npz", Table(np.column_stack([chance.random((count, 3)), jobs])))
+    return folder / f"{name}-rows.npz"
+
+
 class SlowToCount(RunManager):
     """An owner that gives no answer when it is asked to count."""
 
@@ -47,10 +55,10 @@ async def test_what_d_v_picked_is_drawn_once_and_outlives_its_curator(tmp_path: 
     # One line for each pick on both sides; a curator that starts again makes the same cells of plan and
     # offer, and owners count in them.
     SlowToCount.reached = asyncio.Event()
-    async with market(tmp_path, ["a", "b"], summary=PICKING) as at:
-        at.owner("a", make=SlowToCount)
-        at.owner("b")
-        asking = at.consumer()
+    async with market(tmp_path, ["a", "b"], JOBS, summary=PICKING) as at:
+        at.owner("a", make=SlowToCount, data=file_of(tmp_path, "a", 0, 0.1))
+        at.owner("b", data=file_of(tmp_path, "b", 1, 0.1))
+        asking = at.consumer(validation=file_of(tmp_path, "doctors", 9, 1.0))
         await SlowToCount.reached.wait()
         await at.stop()
         assert await at.start()
@@ -73,22 +81,14 @@ async def test_d_v_pays_for_picks_within_its_budget(tmp_path: Path) -> None:
         await at.consumer(budget=WindowBudget(epsilon=1.0, delta=1e-5))
 
 
-def people(count: int, seed: int, doctors: float) -> Table:
-    """Rows of JOBS with such a share of doctors."""
-    chance = np.random.default_rng(seed)
-    jobs = np.where(chance.random(count) < doctors, 2, chance.integers(2, size=count))
-    return Table(np.column_stack([chance.random((count, 3)), jobs]))
-
-
 async def test_a_run_that_sets_nothing_picks_where_categories_and_rows_allow_it(tmp_path: Path) -> None:
     # Decision 009, "on by a public rule": neither the curator nor the consumer names cells or picks. D_v is
     # of doctors, of which owners have few: no direction of the menu is as far as theirs.
     async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
         for seed, name in enumerate("ab"):
-            save_table(tmp_path / f"{name}-rows.npz", people(300, seed, 0.1))
-            at.owner(name, data=tmp_path / f"{name}-rows.npz")
-        save_table(tmp_path / "doctors.npz", people(200, 9, 1.0))
-        await at.consumer(validation=tmp_path / "doctors.npz", target=GaussianSettings())
+            at.owner(name, data=file_of(tmp_path, name, seed, 0.1))
+        doctors = file_of(tmp_path, "doctors", 9, 1.0, 200)
+        await at.consumer(validation=doctors, target=GaussianSettings())
     record, paid = record_of(tmp_path), [e.disclosure for e in read_ledger(tmp_path / "consumer.db")]
     assert (record["status"], record["protocol"], record["faults"]) == ("complete", "cells", [])
     assert record["plan"]["line"].startswith("plan: cells, rho 2")

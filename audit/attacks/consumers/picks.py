@@ -43,11 +43,11 @@ _EPSILON = 2.0
 
 
 def menu() -> Menu:
-    """Menu of opposite directions and one other: a reflected row moves all scores at once."""
-    turned = np.tile([[-1.0], [0.0]], (1, _OPPOSED))
+    """Menu of one axis with opposite levels: a reflected row moves all scores at once."""
     size = _OPPOSED + 1
-    levels, close, none = np.full(size, -0.5), tuple((i,) for i in range(size)), ((),) * size
-    return Menu(turned, (0,), np.zeros(size), np.full(size, 0.25), levels, close, 1, 0.5, 4, none, none)
+    levels = np.array([0.5] * _OPPOSED + [-0.5])
+    close, none = tuple((i,) for i in range(size)), ((),) * size
+    return Menu((0,) * size, np.zeros(size), np.full(size, 0.25), levels, close, 1, 0.5, 4, none, none)
 
 
 def picked() -> Subject:

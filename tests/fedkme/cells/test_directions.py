@@ -103,7 +103,7 @@ def offered(picks: int = 2, share: float = 0.1, own: bool = False) -> tuple[Menu
 
 
 def axis_of(menu: Menu, axis: int) -> int:
-    return int(menu.leading.shape[1]) + menu.axes.index(axis)
+    return menu.axes.index(axis)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
@@ -115,12 +115,7 @@ def test_one_row_replaced_moves_every_score_by_one_at_most(seed: int, size: int)
         (of_columns, its_book, answers(size + 1, seed, 0.5)),
     ):
         # The bound also holds for a menu that a lying curator made up.
-        lies = replace(
-            menu,
-            leading=rng.normal(size=menu.leading.shape) * 1e3,
-            widths=10.0 ** rng.uniform(-12, 3, len(menu)),
-            cuts=rng.normal(size=len(menu)),
-        )
+        lies = replace(menu, widths=10.0 ** rng.uniform(-12, 3, len(menu)), cuts=rng.normal(size=len(menu)))
         for each in (menu, lies):
             first, other = rows[1:], np.concatenate([rows[:1], rows[2:]])
             moved = np.abs(scores(each, book, first) - scores(each, book, other))
@@ -151,9 +146,8 @@ def test_a_d_v_beyond_a_threshold_picks_a_cut_of_that_number_once() -> None:
     noise, event = simulated(5, "consumer", "picks"), menu.event(2.0)
     score = scores(menu, book, elders)
     first, second = pick(menu, score, len(elders), event, noise)
-    q = menu.leading.shape[1]
-    assert menu.axes[first - q] == 0
-    assert second not in range(q, q + menu.axes.count(0))
+    assert menu.axes[first] == 0
+    assert second == menu.none or menu.axes[second] != 0
     assert score[first] > 0.75 * len(elders)
     # The number is cut at the pick and once more beyond it, so that D_v fills two bins of three.
     chosen = chosen_book(book, menu, (first,))
@@ -163,7 +157,7 @@ def test_a_d_v_beyond_a_threshold_picks_a_cut_of_that_number_once() -> None:
     assert bins[1][1:].sum() > 0.9
     # No cut is offered beyond the domain, and a D_v like the pool has low scores in all directions.
     z = Projection(book.spec, SCHEMA)(people(20_000, 4))[:, 0] - book.arrays["origin"][0]
-    places = [q + i for i, axis in enumerate(menu.axes) if axis == 0]
+    places = [i for i, axis in enumerate(menu.axes) if axis == 0]
     assert all(z.min() < menu.cuts[place] < z.max() for place in places)
     assert scores(menu, book, rows).max() < 0.2 * len(rows)
 
@@ -200,8 +194,7 @@ def test_levels_of_a_number_that_is_mostly_0_are_small() -> None:
     noisy, book = sketched(rows, gains, dimension=128, multiplier=12.0)
     menu = make_menu(noisy, book, gains, 2, 0.1, 8)
     assert menu is not None
-    q = menu.leading.shape[1]
-    above = [q + i for i, axis in enumerate(menu.axes) if axis == 0 and menu.cuts[q + i] > 0]
+    above = [i for i, axis in enumerate(menu.axes) if axis == 0 and menu.cuts[i] > 0]
     shares = menu.levels[above] + 0.5
     assert shares.size > 1
     assert shares.max() < 0.15
@@ -222,21 +215,18 @@ def test_shares_of_categories_are_decoded_from_a_projection() -> None:
 def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
     menu, book, _ = projected()
     rows, pool = answers(250, 5, 1.0), answers(2_000, 6)
-    place = menu.of_z + menu.columns.index(LATE)
+    place, other = menu.columns.index(LATE), menu.columns.index(1)
     picks = pick(menu, scores(menu, book, rows), 250, menu.event(1.0), simulated(5, "consumer", "picks"))
     assert picks[0] == place
     assert not menu.axes
-    leading = 0  # a direction of z beside the column
-    plain = replace(sent(menu), cells=36)  # 2 bins, 3, and two signs
-    chosen = chosen_book(book, plain, (place, leading))
+    plain = replace(sent(menu), cells=36)  # 3 bins twice, and two signs
+    chosen = chosen_book(book, plain, (place, other))
     received = code_book_from_json(json.loads(json.dumps(chosen.to_json())), WIDE)
-    assert received.cells == 24
+    assert received.cells == 36
     cells = received.cells_of(pool)
     assert np.array_equal(cells % 3 == 0, pool[:, LATE] > 0)
-    z = Projection(book.spec, WIDE)(pool) - book.arrays["origin"]
-    assert np.array_equal(cells // 3 % 2, z @ menu.leading[:, 0] > menu.cuts[0])
-    own = chosen_book(book, replace(plain, factor=np.zeros((0, 0)), rests=np.zeros(0)), (place, leading))
-    assert np.array_equal(own.cells_of(pool) // 6 % 2, book.cells_of(pool) & 1)
+    assert np.array_equal(cells // 3 % 3 == 0, pool[:, 1] > 0)
+    assert np.array_equal(cells // 9 % 2, book.cells_of(pool) & 1)
     for wrong in ({"edges": [[0.5]]}, {"along": chosen.arrays["along"][1:].tolist()}):
         plain_book = chosen.to_json()
         plain_book["arrays"].update(wrong)
@@ -295,10 +285,10 @@ def test_the_other_sign_bits_are_not_correlated_with_the_picks_in_the_pool() -> 
     menu = make_menu(noisy, book, schema, 1, 0.1, 36)
     assert menu is not None
     plain = sent(menu)
-    place = next(i for i in range(len(menu)) if i >= menu.leading.shape[1] and menu.cuts[i] > 0.1)
+    place = next(i for i in range(len(menu)) if menu.cuts[i] > 0.1)
     chosen = chosen_book(book, plain, (place,))
     z = Projection(book.spec, schema)(rows) - book.arrays["origin"]
-    first, others = z @ menu.vectors[:, place], (z @ chosen.arrays["directions"]).T
+    first, others = z[:, menu.axes[place]], (z @ chosen.arrays["directions"]).T
     assert len(others) == 3
     assert all(abs(np.corrcoef(first, other)[0, 1]) < 0.1 for other in others)
     own = chosen_book(book, replace(plain, factor=np.zeros((0, 0)), rests=np.zeros(0)), (place,))
@@ -314,7 +304,7 @@ def test_no_factor_of_a_lying_curator_makes_a_pick_fail(seed: int) -> None:
     rng = np.random.default_rng(seed)
     scale = 10.0 ** rng.uniform(-12, 11)
     factor = scale * rng.normal(size=(menu.factor.shape[0], 3)) * (rng.random(3) < 0.7)
-    lies = replace(menu, factor=factor, rests=10.0 ** rng.uniform(-12, 12, menu.of_z))
+    lies = replace(menu, factor=factor, rests=10.0 ** rng.uniform(-12, 12, len(menu)))
     picks = tuple(rng.choice(len(menu), 2, replace=False).tolist())
     assert chosen_book(book, lies, picks).cells <= book.cells
 
@@ -336,7 +326,7 @@ def test_picks_and_menus_that_do_not_fit_are_refused() -> None:
         {"picks": 5},
         {"factor": [[1.0]]},
         {"rests": [1.0]},
-        {"rests": [0.0] * menu.of_z},
+        {"rests": [0.0] * len(menu)},
         {"share": 0.3},
         {"cells": 3},
         {"edges": [["1"]] * len(menu)},
@@ -346,11 +336,7 @@ def test_picks_and_menus_that_do_not_fit_are_refused() -> None:
         with pytest.raises(ConfigError):
             menu_from_json({**plain, **wrong})
     with pytest.raises(ConfigError, match="do not fit"):
-        scores(
-            replace(menu, leading=np.zeros((3, menu.leading.shape[1])), axes=(0,) * len(menu.axes)),
-            book,
-            POOL,
-        )
+        scores(replace(menu, factor=np.zeros((3, 1)), axes=(0,) * len(menu)), book, POOL)
 
 
 def test_d_v_picks_a_far_direction_or_mostly_none() -> None:
@@ -388,11 +374,8 @@ def test_picks_and_histogram_together_cost_epsilon(picks: int, share: float) -> 
         assert Sound().epsilon(events, 0.0).epsilon == pytest.approx(epsilon, rel=1e-12)
 
 
-def test_images_have_no_axes_on_the_menu_and_a_book_without_bits_has_no_menu() -> None:
-    rows = np.random.default_rng(0).random((400, 20))
-    noisy, book = sketched(rows, IMAGES)
-    menu = make_menu(noisy, book, IMAGES, 2, 0.1, 8)
-    assert menu is not None
-    assert not menu.axes
-    empty = sketch_book(noisy, 0, book.spec, IMAGES)
-    assert make_menu(noisy, empty, IMAGES, 2, 0.1, 8) is None
+def test_images_and_a_book_without_bits_have_no_menu() -> None:
+    noisy, book = sketched(np.random.default_rng(0).random((400, 20)), IMAGES)
+    assert make_menu(noisy, book, IMAGES, 2, 0.1, 8) is None
+    noisy, book = sketched(POOL)
+    assert make_menu(noisy, sketch_book(noisy, 0, book.spec, SCHEMA), SCHEMA, 2, 0.1, 8) is None
