@@ -92,7 +92,7 @@ def verdict(metrics: Metrics) -> str:
     return text + (f"; uniform sampling: {distance(mmd2['uniform'])}." if "uniform" in mmd2 else ".")
 
 
-def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
+def reading_lines(facts: Mapping[str, Any]) -> Iterable[str]:
     """Lines for a person about cells left out or changed; none where nothing was."""
     left_out: Mapping[str, Sequence[str]] = facts.get("left_out", {})
     if left_out:
@@ -101,11 +101,11 @@ def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
             name if len(parties) == everywhere else f"{name} ({', '.join(parties)})"
             for name, parties in left_out.items()
         ]
-        yield f"Left out: {_listed(names, most)}."
+        yield f"Left out: {_listed(names)}."
     for parties in facts.get("same", ()):
-        yield f"The same rows, all of them, are given for {_listed(parties, most)}."
+        yield f"The same rows, all of them, are given for {_listed(parties)}."
     if unlabelled := facts.get("unlabelled"):
-        who = _listed(unlabelled, most)
+        who = _listed(unlabelled)
         yield f"No '{facts['label']}' in rows of {who}: where one of them comes, no row has its label."
     by_what: dict[str, list[str]] = {}
     for change in facts.get("changes", ()):
@@ -116,7 +116,7 @@ def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
         cells = f"{change['column']} at {change['party']} ({change['cells']}{numbers})"
         by_what.setdefault(change["what"], []).append(cells)
     for what, places in by_what.items():
-        yield f"{what[0].upper()}{what[1:]}: {_listed(places, most)}."
+        yield f"{what[0].upper()}{what[1:]}: {_listed(places)}."
 
 
 def reading_totals(facts: Mapping[str, Any]) -> Iterable[str]:
@@ -132,7 +132,7 @@ def reading_totals(facts: Mapping[str, Any]) -> Iterable[str]:
         yield f"{were} changed while reading: {parts}. Which: report.html."
 
 
-def _listed(parts: Sequence[str], most: int) -> str:
+def _listed(parts: Sequence[str], most: int = 6) -> str:
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return ", ".join(parts[:most]) + more
 

@@ -49,11 +49,9 @@ Count = Callable[[Rows, NoiseSource], IntArray]
 """Makes the histogram that leaves."""
 
 
-def counting_responder(
-    how: HistogramNoise, rows: Rows, noise: NoiseSource, name: str = "audit"
-) -> HistogramResponder:
+def counting_responder(how: HistogramNoise, rows: Rows, noise: NoiseSource) -> HistogramResponder:
     """Make an owner that has an invitation to count, with a source of noise."""
-    responder = HistogramResponder(name, Table(*rows), SCHEMA, noise, OwnerGate(name))
+    responder = HistogramResponder("audit", Table(*rows), SCHEMA, noise, OwnerGate("audit"))
     book = BOOK.to_json()
     terms = CellTerms(book, 1.0, how, 1, classes=2)
     responder.invite(Invitation("audit", SCHEMA.digest(), "c", "cells", (how.event,), terms))

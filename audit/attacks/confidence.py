@@ -71,12 +71,8 @@ def split_bound(
     bound = _mu if gaussian else _epsilon
     expected, other = _events(first[:half], second[:half], thresholds)
     best = int(np.argmax(bound(expected, other, half, delta, alpha)))
-    trials = len(first) - half
     expected, other = (counts[best : best + 1] for counts in _events(first[half:], second[half:], thresholds))
-    epsilon = float(bound(expected, other, trials, delta, alpha)[0])
-    if gaussian and epsilon > 0:
-        epsilon = gaussian_epsilon(1.0 / epsilon, delta)
-    return LowerBound(max(0.0, epsilon), int(expected[0]) / trials, trials)
+    return _of_event(expected, other, len(first) - half, delta, alpha, gaussian)
 
 
 def fixed_bound(
@@ -86,9 +82,15 @@ def fixed_bound(
 
     Takes the arguments of `split_bound`; all scores count.
     """
-    bound, trials = (_mu if gaussian else _epsilon), len(first)
     expected, other = (np.array([np.count_nonzero(scores >= threshold)]) for scores in (second, first))
-    epsilon = float(bound(expected, other, trials, delta, alpha)[0])
+    return _of_event(expected, other, len(first), delta, alpha, gaussian)
+
+
+def _of_event(
+    expected: Counts, other: Counts, trials: int, delta: float, alpha: float, gaussian: bool
+) -> LowerBound:
+    """Bound epsilon by one event, counted in the world in which it is expected and in the other, (1,)."""
+    epsilon = float((_mu if gaussian else _epsilon)(expected, other, trials, delta, alpha)[0])
     if gaussian and epsilon > 0:
         epsilon = gaussian_epsilon(1.0 / epsilon, delta)
     return LowerBound(max(0.0, epsilon), int(expected[0]) / trials, trials)

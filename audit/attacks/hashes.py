@@ -84,7 +84,7 @@ def angles_of(features: Features) -> FloatArray:
     return np.arctan2(h[:, half:], h[:, :half])
 
 
-def fit_draw(rows: FloatArray, features: Features, shape: FourierShape, rounds: int = 50) -> Draw:
+def fit_draw(rows: FloatArray, features: Features, shape: FourierShape) -> Draw:
     """Attack 2: the draw from rows whose hashes are known, by regression of angles modulo 2 pi.
 
     Ridge regression of differences to the mean row with the prior variance 2 gamma of omega, then whole turns
@@ -94,7 +94,6 @@ def fit_draw(rows: FloatArray, features: Features, shape: FourierShape, rounds: 
         rows: known rows in model space, (m, n); m well above n.
         features: their hashes, paired form, (m, d).
         shape: public part of the map.
-        rounds: largest number of rounds.
     """
     centre = rows.mean(axis=0)
     x = rows - centre
@@ -104,7 +103,7 @@ def fit_draw(rows: FloatArray, features: Features, shape: FourierShape, rounds: 
     design = np.column_stack([x, np.ones(len(x))])
     penalty = np.diag(np.append(np.full(x.shape[1], 1e-4 / (2.0 * shape.gamma)), 0.0))
     solve = np.linalg.solve(design.T @ design + penalty, design.T)
-    for _ in range(rounds):
+    for _ in range(50):
         fitted = design @ (solve @ turned)
         again = fitted + _wrapped(turned - fitted)
         if np.allclose(again, turned):
@@ -116,7 +115,7 @@ def fit_draw(rows: FloatArray, features: Features, shape: FourierShape, rounds: 
     return Draw(omega, np.mod(offset, _TURN))
 
 
-def invert(features: Features, draw: Draw, start: FloatArray, rounds: int = 60) -> FloatArray:
+def invert(features: Features, draw: Draw, start: FloatArray) -> FloatArray:
     """Attack 3: rows from their hashes under a draw, paired form; needs d/2 > n.
 
     Gauss-Newton on angles modulo 2 pi from a public guess such as the middle of the domain, with whole turns
@@ -126,7 +125,6 @@ def invert(features: Features, draw: Draw, start: FloatArray, rounds: int = 60) 
         features: hashes, (m, d).
         draw: known or fitted.
         start: a row of model space, (n,).
-        rounds: largest number of rounds.
 
     Returns:
         (m, n).
@@ -135,7 +133,7 @@ def invert(features: Features, draw: Draw, start: FloatArray, rounds: int = 60) 
     rows = np.tile(start, (len(features), 1))
     design = draw.omega.T  # (d/2, n)
     ridge = 1e-6 * np.trace(design.T @ design) / design.shape[1] * np.eye(design.shape[1])
-    for number in range(rounds):
+    for number in range(60):
         residual = _wrapped(observed - draw.angles(rows))
         width = max(0.05, 1.5 * 0.8**number)  # from all angles to those that fit
         weights = 1.0 / (1.0 + (residual / width) ** 2)
@@ -146,7 +144,7 @@ def invert(features: Features, draw: Draw, start: FloatArray, rounds: int = 60) 
     return rows
 
 
-def align(features: Features, gamma: float, public: FloatArray, axes: int, rounds: int = 25) -> FloatArray:
+def align(features: Features, gamma: float, public: FloatArray, axes: int) -> FloatArray:
     """Attack 4: approximate rows from hashes and public rows of the same distribution, without the draw.
 
     Classical scaling turns distances into a cloud of points up to a rigid motion; iterated closest points
@@ -158,7 +156,6 @@ def align(features: Features, gamma: float, public: FloatArray, axes: int, round
         gamma: gamma of the kernel.
         public: rows of the same distribution in model space, (k, n), none of them among the hashed.
         axes: principal axes to use; 2^axes motions are tried, at most 64.
-        rounds: number of rounds of closest points.
 
     Returns:
         (m, n), in the span of those axes.
@@ -177,7 +174,7 @@ def align(features: Features, gamma: float, public: FloatArray, axes: int, round
     best, motion = math.inf, np.eye(axes)
     for signs in itertools.product((1.0, -1.0), repeat=min(axes, 6)):
         turn = np.diag([*signs, *[1.0] * (axes - len(signs))])
-        for _ in range(rounds):
+        for _ in range(25):
             nearest = tree.query(cloud @ turn)[1]
             left, _, right = np.linalg.svd(cloud.T @ target[nearest])
             turn = left @ right

@@ -114,14 +114,11 @@ def selection_loss(make: MakeMean, cost: float, effort: Effort) -> CheckResult:
     return CheckResult("sensitivity", "log ratio of selecting the first coordinate", violated, cost, worst)
 
 
-def _selection_pairs(dimension: int = 12) -> Iterator[tuple[Batches, Batches]]:
+def _selection_pairs() -> Iterator[tuple[Batches, Batches]]:
     """Neighbours with one negated row: one coordinate's error rises by 2, all others fall by 2."""
-    row = -np.ones((1, dimension))
+    row, ones = -np.ones((1, 12)), np.ones((1, 12))
     row[0, 0] = 1.0
-    yield (
-        [np.concatenate([row, np.ones((1, dimension))])],
-        [np.concatenate([row, -np.ones((1, dimension))])],
-    )
+    yield [np.concatenate([row, ones])], [np.concatenate([row, -ones])]
 
 
 def _first_selected(make: MakeMean, batches: Batches) -> float:

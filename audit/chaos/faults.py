@@ -108,11 +108,6 @@ class FaultSchedule:
     faults: tuple[InjectedFault, ...] = field(default=())
     fresh: bool = False
 
-    @property
-    def gentle(self) -> bool:
-        """True if the outcome must equal the quiet run's."""
-        return all(fault.kind in GENTLE for fault in self.faults)
-
 
 _FRESH = 0.4  # share of the schedules
 MOST = 6

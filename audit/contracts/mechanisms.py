@@ -20,9 +20,9 @@ D = 6
 GRID_STEP = 0.25
 
 
-def grid_rows(k: int, seed: int = 1) -> FloatArray:
+def grid_rows(k: int) -> FloatArray:
     """Rows whose coordinates are multiples of GRID_STEP, (k, D): no coin decides how they are rounded."""
-    return np.random.default_rng(seed).integers(-4, 5, (k, D)).astype(np.float64) * np.float64(GRID_STEP)
+    return np.random.default_rng(1).integers(-4, 5, (k, D)).astype(np.float64) * np.float64(GRID_STEP)
 
 
 class MechanismContract:

@@ -194,14 +194,12 @@ def in_coalitions(facts: PublicFacts) -> bool:
     return not facts.seed_rows and pools_help(facts.owner_rows, share * facts.epsilon)
 
 
-def clock_rows(facts: PublicFacts, share: float = 0.5) -> float:
+def clock_rows(facts: PublicFacts) -> float:
     """Rows accessed under the clock for any K: every clock sells about its threshold T = 5/e + B - 1.
 
-    Args:
-        facts: p and the budget.
-        share: share of epsilon that the clock gets; replacing a row costs twice the clock's epsilon.
+    The clock has half of epsilon, and replacing a row costs twice the clock's own epsilon.
     """
-    settings = ClockSettings(epsilon=facts.epsilon * share / 2.0)
+    settings = ClockSettings(epsilon=facts.epsilon / 4.0)
     clocks = math.ceil(facts.rows / settings.block)
     sold = clocks * (settings.threshold() + 0.5 / settings.epsilon + OVERSHOOT)
     return min(max(sold, float(facts.rows)), float(facts.pool))

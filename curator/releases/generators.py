@@ -111,14 +111,12 @@ class Trained:
         parameters: weights of the network.
         masses: (C,) share of every class, summing to at most about 1.
         objectives: (reports + 1,) estimates of the objective, the first before training.
-        backend: device of the training, such as `cpu` or `gpu`.
     """
 
     network: Network
     parameters: Parameters
     masses: FloatArray
     objectives: tuple[float, ...]
-    backend: str
 
     def sample(self, rows: int, seed: int, shares: FloatArray | None = None) -> Table:
         """Draw rows in the schema's columns, equal for equal seeds on one machine.
@@ -188,7 +186,7 @@ def train(
         if share is None:
             odds = np.exp(np.asarray(parameters["mass"], dtype=np.float64))
             share = odds / odds.sum()
-        return Trained(network, parameters["network"], share, tuple(seen), jax.default_backend())
+        return Trained(network, parameters["network"], share, tuple(seen))
 
     probe = jax.random.fold_in(key, 1)
     seen = [float(objective(parameters, probe))]

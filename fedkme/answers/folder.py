@@ -30,13 +30,13 @@ from fedkme.tables.table import table_from_arrays
 RELEASE, SYNTHETIC, WEIGHTED = "release.npz", "synthetic.npz", "weighted.npz"
 
 
-def evidence_of(data: bytes, source: str = "the release") -> Evidence:
+def evidence_of(data: bytes) -> Evidence:
     """Evidence from the bytes of a release file.
 
     Raises:
         DataError: the bytes are not a release of a known method.
     """
-    return _evidence(_stored(data, source))
+    return _evidence(_stored(data, "the release"))
 
 
 def _stored(data: bytes, source: str) -> Comparable:

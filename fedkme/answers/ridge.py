@@ -81,16 +81,16 @@ def regressed(fitted: FloatArray, test: FloatArray, basis: Basis) -> RegressedFu
     return RegressedFunction(against, float(fitted.mean()), fitted, test)
 
 
-def ridge_path(target: RegressedFunction, basis: Basis, ridges: FloatArray = RIDGES) -> RidgePath:
+def ridge_path(target: RegressedFunction, basis: Basis) -> RidgePath:
     """Ridge regressions of a function, one for each penalty, each with a constant that is not penalised."""
-    shrunk = 1.0 / (basis.spectrum + ridges[:, None] + 1e-14 * basis.spectrum[-1])
+    shrunk = 1.0 / (basis.spectrum + RIDGES[:, None] + 1e-14 * basis.spectrum[-1])
     free = 1.0 - shrunk @ basis.middle**2
     rest = target.mean - ((shrunk * basis.middle) @ target.against).mean(axis=1)
     constants = np.divide(rest, free, out=np.zeros_like(rest), where=free > 1e-9)
     own = target.against - constants[:, None, None] * basis.middle[:, None]
     weights: FloatArray = own * shrunk[:, :, None]
     reached = basis.test @ weights.transpose(1, 0, 2).reshape(len(basis.spectrum), -1)
-    reached = reached.reshape(len(basis.test), len(ridges), -1).transpose(1, 0, 2)
+    reached = reached.reshape(len(basis.test), len(RIDGES), -1).transpose(1, 0, 2)
     return RidgePath(weights, constants, target.test - constants[:, None, None] - reached)
 
 

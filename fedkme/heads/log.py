@@ -88,7 +88,6 @@ class HeadLog:
         ledger: LedgerSink,
         store: Store,
         identity: Callable[[], Identity | None] = lambda: None,
-        entropy: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         """Continue the log in the store.
 
@@ -98,14 +97,12 @@ class HeadLog:
             ledger: ledger whose heads are logged.
             store: store of the log.
             identity: returns the party's current identity; None in plaintext.
-            entropy: returns random bytes.
         """
         self._role = role
         self._name = name
         self._ledger = ledger
         self._store = store
         self._identity = identity
-        self._entropy = entropy
         self._heard: dict[str, Checkpoint] = {}
 
     @property
@@ -136,7 +133,7 @@ class HeadLog:
             [each.origin, each.size, base64.b64encode(each.root).decode()]
             for _, each in sorted(self._heard.items())
         ]
-        salt = self._entropy(32).hex()
+        salt = secrets.token_bytes(32).hex()
         stood_for = {"heads": heard, "number": number, "origin": origin, "run": run, "salt": salt}
         opening = canonical({**self._ledger.head(), **stood_for})
         leaves = (self._store.get(LEAVES + origin) or b"") + commitment(opening)

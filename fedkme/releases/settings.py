@@ -337,13 +337,13 @@ METHODS: Registry[ReleaseSettings] = Registry(ReleaseSettings, "method", "kind",
 AnyRelease = Annotated[SerializeAsAny[ReleaseSettings], METHODS]
 
 
-def release_settings(values: Mapping[str, Any], source: str = "release") -> ReleaseSettings:
+def release_settings(values: Mapping[str, Any]) -> ReleaseSettings:
     """Settings from plain values, such as the `[release]` of a scenario.
 
     Raises:
         ConfigError: a value is wrong; the message names its key.
     """
-    return validate(METHODS, values, source)
+    return validate(METHODS, values, "release")
 
 
 def settings_from_json(text: str) -> ReleaseSettings:

@@ -178,16 +178,15 @@ def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFi
     )
 
 
-def read_won(path: Path | None = None) -> dict[Place, float]:
-    """Read the rows that were won with their margins, by default of `WON`.
+def read_won() -> dict[Place, float]:
+    """Read the rows of `WON` with their margins.
 
     Raises:
         DataError: the file has another form.
     """
-    path = WON if path is None else path
-    if not path.exists():
+    if not WON.exists():
         return {}
-    with path.open(newline="", encoding="utf-8") as file:
+    with WON.open(newline="", encoding="utf-8") as file:
         lines = list(csv.reader(file))
     try:
         if tuple(lines[0]) != _WON_HEAD:
@@ -197,23 +196,22 @@ def read_won(path: Path | None = None) -> dict[Place, float]:
             for table, epsilon, trust, figure, margin in lines[1:]
         }
     except (IndexError, ValueError):
-        raise DataError(f"{path} is no list of rows that were won", "Take it from the repository.") from None
+        raise DataError(f"{WON} is no list of rows that were won", "Take it from the repository.") from None
 
 
-def write_won(rows: Sequence[RowStanding], path: Path | None = None) -> None:
-    """Rewrite `WON`, or `path`: rows won now, and rows won before and not lost by more than a margin.
+def write_won(rows: Sequence[RowStanding]) -> None:
+    """Rewrite `WON`: rows won now, and rows won before and not lost by more than a margin.
 
     A row with noise needs two seeds, which measure its margin; with one seed, its older margin stays.
     """
-    path = WON if path is None else path
-    before = read_won(path)
+    before = read_won()
     lost = {row.place for row in lost_again(rows, before)}
     won = {place: margin for place, margin in before.items() if place not in lost}
     for row in rows:
         is_measured = row.seeds > 1 or math.isinf(row.place[1])
         if row.place in won or (row.verdict == WINS and is_measured):
             won[row.place] = row.margin if is_measured else won[row.place]
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with WON.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_WON_HEAD)
         writer.writerows(

@@ -6,7 +6,6 @@ Neighbouring: one row replaced by another, of the same class or not, the number 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -22,8 +21,6 @@ from fedkme.privacy.sums import PooledRelease, embedding_query
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 
-Make = Callable[[MapSpec], EmbeddingMap]
-
 _CLAIM = Claim(1.0, 1e-5, "replace one row; the consumer looks")
 _SCHEMA = Schema(
     columns=(Numeric(name="a", bounds=(0, 1), count=3),), label=Label(name="c", classes=("x", "y"))
@@ -37,19 +34,19 @@ def _embedding(spec: MapSpec) -> EmbeddingMap:
     return spec.make(_SCHEMA)
 
 
-def moments(make: Make = _embedding) -> Subject:
+def moments() -> Subject:
     """Both questions: adversarial rows against the sensitivity, and the projection on their difference."""
-    features = make(_WIDE)
+    features = _embedding(_WIDE)
     release = PooledRelease((embedding_query(_embedding(_WIDE), _LAYOUT),), _CLAIM.epsilon, _CLAIM.delta)
     what = "projection of second moments on the neighbours' difference, as a Gaussian"
     game = Experiment(_CLAIM, what, partial(_play, features, release.sigmas[0]), 20_000, gaussian=True)
-    checks = [partial(_units, make, spec) for spec in _SPECS]
+    checks = [partial(_units, spec) for spec in _SPECS]
     return Subject("moments", "sound", _CLAIM, (*checks, game))
 
 
-def _units(make: Make, spec: MapSpec, effort: Effort) -> CheckResult:
+def _units(spec: MapSpec, effort: Effort) -> CheckResult:
     """Largest L2 change of a sum by class, as a factor of the change that calibrates the noise."""
-    random, features = np.random.default_rng([effort.seed, 11]), make(spec)
+    random, features = np.random.default_rng([effort.seed, 11]), _embedding(spec)
     claimed = embedding_query(_embedding(spec), _LAYOUT).diameter
     pairs = np.concatenate([random.random((effort.trials(400), 2, 3)), _opposed()])
     for _ in range(6):

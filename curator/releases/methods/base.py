@@ -184,10 +184,10 @@ def joint_of(stored: StoredRelease) -> JointRelease:
     return JointRelease(stored.embeddings, stored.masses, stored.event)
 
 
-def even_rows(schema: Schema, seed: int, count: int = _EVEN_ROWS) -> FloatArray:
-    """Draw points of model space uniformly from the public domain, (count, n), without any row."""
+def even_rows(schema: Schema, seed: int) -> FloatArray:
+    """Draw points of model space uniformly from the public domain, (_EVEN_ROWS, n), without any row."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 0xE7])))
-    values = schema.decode(generator.random((count, schema.encoded_width)))
+    values = schema.decode(generator.random((_EVEN_ROWS, schema.encoded_width)))
     return Domain(schema).encode(values)
 
 
