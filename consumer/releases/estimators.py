@@ -4,7 +4,7 @@ Everything here is post-processing and may be repeated at will. A release has we
 embedding that they were computed from, and its public map; the embedding's noise is N(0, sigma^2) in every
 coordinate, so the error of anything linear in the embedding is known exactly.
 
-Two-sample test of a sample against a release, which accounts for the privacy noise.
+**Two-sample test** of a sample against a release; it accounts for the privacy noise.
 
 Let psi be the map of the release, N the private rows, L the sample's. Where both have the same distribution,
 of covariance S in feature space, the difference d of the released mean and the sample's is close to

@@ -1,6 +1,6 @@
 """Quality of a summary, computed on the consumer's own machine from its own validation and test rows.
 
-The network of Sarpatwar 2019, Appendix G: one hidden layer of 32 units, dropout of 0.2.
+**Network** of Sarpatwar 2019, Appendix G: one hidden layer of 32 units, dropout of 0.2.
 
 The paper leaves the rest open; we chose rectified units, softmax with cross-entropy, dropout of hidden units
 (Srivastava et al. 2014; the other units are scaled by 1 / (1 - rate), so that predicting needs no change),

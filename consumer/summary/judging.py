@@ -1,6 +1,6 @@
 """Judging of a received summary, on data that never leave; the request and its cost do not change.
 
-Cross-validated MMD^2: weights fitted to one half of D_v, judged by the other half.
+**Cross-validated MMD^2**: weights fitted to one half of D_v, judged by the other half.
 
 Let w be weights of the received rows by the rule of `weigh` (with classes where D_v has labels, as the forms
 are made), fitted to a random half of D_v, and B the k rows of the other half. Given w, w'Kw - 2 c_B'w + (mean

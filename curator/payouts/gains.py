@@ -29,10 +29,10 @@ l_n. With f_k = s_(l_k) clipped to [0, c], and e(x) the unit vector of x's owner
   rounds. Replacing doubles: **2 (2c + sum over l of min(c, B ||a_l - a_(l-1)||))**; without the broadcasts at
   hand every step counts c: 2 c (p + 1). No clip, no bound: broadcast means carry Gaussian noise.
 
-The path of the broadcasts decides the cost: with exact means a step is about 2/q and the sum is
-logarithmic in p, but private
-broadcasts jump by their noise in every round, and the bound is near 2 c (p + 1), twice all that there is to
-divide. Wins are the private form that is useful: noise of scale 2/epsilon rows against p/K rows of an owner.
+The path of the broadcasts decides the cost: with exact means a step is about 2/q and the sum is logarithmic
+in p, but private broadcasts jump by their noise in every round, and the bound is near 2 c (p + 1), twice all
+that there is to divide. Wins are the private form that is useful: noise of scale 2/epsilon rows against p/K
+rows of an owner.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Payouts: whole units of a currency for each owner, viewers of the amounts, and what amounts reveal.
 
-Payment by mixture weights: how much of D_v each owner's rows can explain, as the orders used it.
+**Payment by mixture weights**: how much of D_v each owner's rows can explain, as the orders used it.
 
 The weights are computed from noised histograms (curator/cells/mixture.py), each the output of a private
 release that the run has paid for: **post-processing, cost 0** towards owners, for D_v and for every owner.
 The weights say nothing about which rows were sent or kept; owners whose histograms differ by noise alone get
 about the same amount.
 
-Ranking of owners by how similar the distribution of their rows is to D_v's: whom a contract is worth most.
+**Ranking** of owners by how similar the distribution of their rows is to D_v's: who to contract first.
 
     d_j = ||c_j / m_j - v||^2 - B s_j^2 / m_j^2
 
@@ -20,7 +20,7 @@ All inputs are public or outputs of private releases that the run has paid for: 
 for every owner and for D_v. The ranking may be told to anybody. The release cannot tell apart two owners
 whose intervals overlap; another run over the same owners costs again.
 
-Payment for every row sent, used or not: each owner's own ledger already has its count.
+**Payment for every row sent**, used or not: each owner's own ledger already has its count.
 
 With a price per row, an owner's amount is a function of its own count, which the owner knows: it learns
 nothing.

@@ -4,8 +4,8 @@ The second moments describe the chosen coordinates; the other coordinates vary a
 variance from the first question. In model space a number is a normal variable, cut at its public bounds,
 whose mean and variance *after* the cut are those of the Gaussian (so a pixel that is mostly 0 stays mostly
 0). A category is the largest of its codes, with offsets under which names have the released shares. Rows
-claim no more than the release
-supports: in an image no mean is nearer to a bound than the noise can resolve. All of it is post-processing.
+claim no more than the release supports: in an image no mean is nearer to a bound than the noise can resolve.
+All of it is post-processing.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A process that dies, or whose disk fails, between the two leaves the charges to the next process, which asks
 again. A run that ends in any other way has the charges written to the ledger (docs/decisions/006).
 
-Disclosures to the curator in a run of sums, in the same words as in the owners' ledgers.
+**Disclosures** to the curator in a run of sums, in the same words as in the owners' ledgers.
 
 Lines wait here until the run's release is kept: both go to disk in one transaction (docs/decisions/006). A
 vector that came counts even if no release is made, so lines are also written when a run fails. A vector that

@@ -6,8 +6,8 @@ their rows, each with noise of a known deviation. With D coordinates of deviatio
     E |a - b|^2 = MMD^2 + D (s^2 + t^2),    variance 4 (s^2 + t^2) MMD^2 + 2 D (s^2 + t^2)^2,
 
 so |a - b|^2 - D (s^2 + t^2) has no bias. The interval has each MMD^2 of which it is within 1.96
-deviations.
-Several embeddings or tables add up; the sum is over the largest |phi(x)|^2, so that k(x, x) is at most 1.
+deviations. Several embeddings or tables add up; the sum is divided by the largest |phi(x)|^2, so that k(x, x)
+is at most 1.
 Counts of a table are features, too: k is the share of common tables in which two rows lie in the same cell.
 A table is chosen before it is counted, by other noise, so its own noise has mean 0.
 

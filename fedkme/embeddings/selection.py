@@ -19,7 +19,7 @@ with a mean square error of (1 - |mu|^2) (1 / Q - 1 / N), and a quarter of the Q
 are then fitted on the rows chosen for equal weights: in the same time, a larger sample gains more than
 another choice.
 
-Rows in few coordinates, for kernels of all their pairs: inner products in float32 are exponents.
+**Rows in few coordinates**, for kernels of all their pairs: inner products in float32 are exponents.
 
 Write a row as x = c + V z + r, with c the mean of all rows, V the k leading directions of their covariance
 and r the rest. Then ||x - y||^2 = ||z_x - z_y||^2 + ||r_x||^2 + ||r_y||^2 - 2 <r_x, r_y>. The last product is

@@ -9,6 +9,7 @@ two codes share a bin, and bins of the two tables do not line up where one lacks
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,24 +19,30 @@ Codes = NDArray[np.int64]
 _DENSE_CELLS = 1 << 22
 
 
-def exact(real: NDArray[Any], synthetic: NDArray[Any], alpha: int) -> float:
+def exact(
+    real: NDArray[Any], synthetic: NDArray[Any], alpha: int, limit: int | None = None, seed: int = 0
+) -> float:
     """Mean total variation of alpha-way marginals.
 
     Args:
         real: (m, c) integer codes.
         synthetic: (k, c).
         alpha: columns of a marginal, 1 to c.
+        limit: at most this many tuples, drawn without replacement; None: all.
+        seed: seed of the drawn tuples.
     """
     low = np.minimum(real.min(axis=0), synthetic.min(axis=0))
     sizes = np.maximum(real.max(axis=0), synthetic.max(axis=0)) - low + 1
-    return _mean((real - low).astype(np.int64), (synthetic - low).astype(np.int64), sizes, alpha)
+    return _mean((real - low).astype(np.int64), (synthetic - low).astype(np.int64), sizes, alpha, limit, seed)
 
 
-def as_published(real: NDArray[Any], synthetic: NDArray[Any], alpha: int) -> float:
+def as_published(
+    real: NDArray[Any], synthetic: NDArray[Any], alpha: int, limit: int | None = None, seed: int = 0
+) -> float:
     """The figure that Table 1 of DP-HP calls alpha-way; same arguments as `exact`, alpha < c."""
     bins = (real.max(axis=0) - real.min(axis=0)).astype(np.int64)
     inside = np.clip(np.rint(synthetic), real.min(axis=0), real.max(axis=0))
-    return _mean(_binned(real, bins), _binned(inside, bins), bins, alpha + 1)
+    return _mean(_binned(real, bins), _binned(inside, bins), bins, alpha + 1, limit, seed)
 
 
 def _binned(codes: NDArray[Any], bins: NDArray[np.int64]) -> Codes:
@@ -47,8 +54,13 @@ def _binned(codes: NDArray[Any], bins: NDArray[np.int64]) -> Codes:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def _mean(real: Codes, synthetic: Codes, sizes: NDArray[Any], ways: int) -> float:
-    tuples = itertools.combinations(range(real.shape[1]), ways)
+def _mean(
+    real: Codes, synthetic: Codes, sizes: NDArray[Any], ways: int, limit: int | None, seed: int
+) -> float:
+    tuples: Sequence[tuple[int, ...]] = list(itertools.combinations(range(real.shape[1]), ways))
+    if limit is not None and limit < len(tuples):
+        chosen = np.random.default_rng(seed).choice(len(tuples), size=limit, replace=False)
+        tuples = [tuples[int(i)] for i in np.sort(chosen)]
     return float(np.mean([_variation(real, synthetic, sizes, columns) for columns in tuples]))
 
 

@@ -1,6 +1,6 @@
 """Release of marginals: measurements, the model fitted to them, and the privacy cost.
 
-Oracles that answer marginals: the interfaces of algorithms.
+**Oracles** that answer marginals: the interfaces of algorithms.
 
 An algorithm uses one of two interfaces. A `CountOracle` gives exact pooled counts to a curator that the
 owners trust with exact counts. A `NoisyOracle` gives counts with noise, which may be added before any party
