@@ -61,6 +61,8 @@ def means_nothing(text: str, *, among_numbers: bool) -> bool:
 def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     """Match cells to names: the same word in other case or accents, or words for yes and no, male and female.
 
+    A spreadsheet takes the zeros before a postal code away: such cells are matched, too.
+
     Args:
         cells: distinct cells of a column that are no names.
         names: categories or classes of the schema.
@@ -70,13 +72,13 @@ def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
         matched if all other cells are such words, or if both are there beside a third; but 0, 1 and 2 may
         mean anything.
     """
-    names = tuple(names)
-    by_word: dict[str, list[str]] = {}
-    for name in names:
-        by_word.setdefault(plain(name), []).append(name)
-    same = {
-        cell: by_word[word][0] for cell in sorted(cells) if len(by_word.get(word := plain(cell), ())) == 1
-    }
+    names, same = tuple(names), dict[str, str]()
+    for alike in (str.casefold, plain, lambda text: text.lstrip("0") if text.isdecimal() else text):
+        by_word: dict[str, list[str]] = {}
+        for name in names:
+            by_word.setdefault(alike(name), []).append(name)
+        found = {cell: by_word.get(alike(cell), []) for cell in sorted(cells) if cell not in same}
+        same |= {cell: listed[0] for cell, listed in found.items() if len(listed) == 1}
     others = [cell for cell in sorted(cells) if cell not in same]
     for first, second in ((YES - NO, NO - YES), *_sexes(others, names)):
         ends = [[name for name in names if plain(name) in side] for side in (first, second)]

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator
 
 from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
-from fedkme.tables.dates import day_in_form
 
 Cells = NDArray[Any] | Sequence[str]
 """Column of a file: numbers with NaN for empty cells, or texts with "" for empty cells."""
@@ -50,6 +49,7 @@ _GAPS = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 """Names of the types of nothing, of Python, pandas and numpy."""
 _CODE = re.compile(r"\+|-?0\d", re.ASCII)
 """Beginning of digits that may be a code, such as a postal one."""
+_NO_WIDTH = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 TRUTH: Mapping[str, str] = {"True": "1", "False": "0", "1": "True", "0": "False"}
 """Truth values, and the numbers that some tools write in their place."""
 
@@ -85,21 +85,6 @@ def date_of(days: float) -> str:
     return str(_EPOCH + round(days))
 
 
-def _date_form(form: str) -> str:
-    day = datetime(2024, 11, 1, 10, tzinfo=UTC)  # a form of months stands for their first days
-    try:
-        whole = day_in_form(day.strftime(form), form) == day.date()
-    except ValueError:
-        whole = False
-    if not whole:
-        raise ValueError(f"{form!r} is no form of year, month and day, such as '%d.%m.%Y'")
-    return form
-
-
-DateForm = Annotated[str, AfterValidator(_date_form)]
-"""Form of dates, as Python's strptime takes it."""
-
-
 def plain_number(text: str) -> float:
     """Number that a text states: nothing is NaN.
 
@@ -131,7 +116,7 @@ def plain_numbers(texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 def normal(text: str, read: Callable[[str], float] = plain_number) -> str:
-    """Normal form of a text: whole numbers without decimals, truth values capitalized, others unchanged.
+    """Normal form of a text: whole numbers without decimals, truth values capitalized, others as seen.
 
     Decimals other than zeros, exponents and leading zeros stay: 1.10, 2E3 and 007 may be codes.
 
@@ -139,15 +124,22 @@ def normal(text: str, read: Callable[[str], float] = plain_number) -> str:
         text: a cell.
         read: reader of the file's numbers.
     """
-    if not any(map(str.isdigit, text)):
-        return text.capitalize() if text.lower() in ("true", "false") else text
-    if text.isdecimal() or any(map(str.isalpha, text)) or _CODE.match(text):
+    if not any(map(str.isdigit, text)) or any(map(str.isalpha, text)):
+        return text.capitalize() if text.lower() in ("true", "false") else as_seen(text)
+    if text.isdecimal() or _CODE.match(text):
         return text
     try:
         number = read(text)
     except ValueError:
         return text
     return str(int(number)) if number.is_integer() and abs(number) <= _EXACT else text
+
+
+def as_seen(text: str) -> str:
+    """Text in one form of those that look alike: letters composed, plain blanks, no sign without width."""
+    if text.isascii():
+        return text
+    return re.sub(r"\s", " ", unicodedata.normalize("NFC", _NO_WIDTH.sub("", text)))
 
 
 def foreign(text: str) -> str:

@@ -16,7 +16,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.tables.axis import Axis
-from fedkme.tables.cells import DAYS, DateForm, codes_beyond, date_of, day_of, days_of
+from fedkme.tables.cells import DAYS, as_seen, codes_beyond, date_of, day_of, days_of
+from fedkme.tables.dates import DateForm
 
 Fault = tuple[str, str, Any]
 """Description, remedy, and a bool array of the block's shape that marks the faulty cells."""
@@ -38,7 +39,7 @@ FILL_GAPS = "Remove these rows, or give the schema's column 'nullable = true' or
 def _plain_name(name: str) -> str:
     if not name or name != name.strip() or not name.isprintable():
         raise ValueError("a name is printable text without spaces around it")
-    return name
+    return as_seen(name)
 
 
 Name = Annotated[str, AfterValidator(_plain_name)]
@@ -85,8 +86,7 @@ class Numeric(Settings):
     numbers. The unit is public: the bound nearest to 0 if all values have one sign, else 10^-decimals, 1 for
     whole numbers, or a thousandth of the longer bound."""
     cuts: tuple[Number, ...] = ()
-    """Public cut points, increasing, inside the bounds: bins lie between them, and all are as long in model
-    space."""
+    """Public cut points, increasing, inside the bounds: bins lie between them, alike long in model space."""
     atoms: tuple[Number, ...] = ()
     """Values that many rows have, such as 0 or -1, inside the bounds or not: each is a bin of its own, and a
     category in model space."""

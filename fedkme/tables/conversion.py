@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedkme.errors import DataError
-from fedkme.tables.cells import TRUTH, Cells, day_of, days_of, distinct, foreign, normal, plain_numbers, texts
+from fedkme.tables.cells import TRUTH, Cells, as_seen, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric
 from fedkme.tables.data_file import DataFile
-from fedkme.tables.dates import day_in_form
+from fedkme.tables.dates import date_reader
 from fedkme.tables.schema import FaultyCells, Schema
 from fedkme.tables.table import Table, joined
 
@@ -161,13 +161,13 @@ def named(columns: Mapping[str, Cells], schema: Schema, file: DataFile, party: s
     Raises:
         DataError: two columns would have the same name.
     """
-    given = {own.source: name for name, own in file.columns.items() if own.source is not None}
+    given = {as_seen(own.source): name for name, own in file.columns.items() if own.source is not None}
     if strangers := sorted(set(file.columns) - set(_described(schema))):
         cause = f"{party}: the schema has no column {some(strangers)}, of which the file's settings tell"
         raise DataError(cause, "Name columns there as the schema does, and with 'from' as the file does.")
     renamed: dict[str, Cells] = {}
     for name, cells in columns.items():
-        new = given.get(name, name)
+        new = given.get(as_seen(name), as_seen(name))
         if new in renamed or (new != name and new in columns):
             cause = f"{party}: two columns of the file are '{new}'"
             raise DataError(cause, "Remove one, or correct 'from'.")
@@ -195,7 +195,7 @@ def check_names(
                 "It has one column: say with 'sep' what stands between cells; `fedkme schema check` finds it."
             )
         raise DataError(cause, remedy)
-    extra = sorted(set(present) - set(needed) - set(allowed))
+    extra = sorted(set(present) - set(needed) - {as_seen(name) for name in allowed})
     if extra:
         cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"
         raise DataError(cause, "List it under 'ignore' of the file's settings or of the schema.")
@@ -273,7 +273,7 @@ def _numbers(
 ) -> NDArray[Any]:
     words, file = _words(name, file, spec.na), file.written(name)
     date = spec if isinstance(spec, Numeric) and spec.kind == "date" else None
-    read = _date_reader(file.column(name).format, date.format) if date else file.number_reader()
+    read = date_reader(file.column(name).format, date.format) if date else file.number_reader()
     codes: dict[float, float] = {}
     for word, meaning in words.items() if date is None else ():
         with suppress(ValueError):
@@ -311,21 +311,6 @@ def _recoded(numbers: NDArray[Any], codes: Mapping[float, float]) -> NDArray[Any
         for mask, meaning in masks:
             numbers[mask] = meaning
     return numbers
-
-
-def _date_reader(own: str | None, public: str | None) -> Callable[[str], float]:
-    """Reader of dates in the file's own form, else in ISO 8601, else in the schema's form."""
-    forms = [form for form in (own, "", public) if form is not None]
-
-    def day(text: str) -> float:
-        for form in forms if text else ():
-            with suppress(ValueError):
-                return days_of(day_in_form(text, form)) if form else day_of(text)
-        if text:
-            raise ValueError
-        return math.nan
-
-    return day
 
 
 def _categories(

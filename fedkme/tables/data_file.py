@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.tables.cells import DateForm, plain_number
+from fedkme.tables.cells import plain_number
+from fedkme.tables.dates import DateForm
 
 _MARKS = {"": "", ",": ",", ".": ".", " ": " \u00a0\u202f", "'": "'\u2019"}
 """Signs between thousands by their names: spaces of three widths, apostrophes of two forms."""

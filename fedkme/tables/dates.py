@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from datetime import date, datetime
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from fedkme.tables.cells import day_of, days_of
 
 _MONTHS = (
     "jan january januar jänner jaen janner janv janvier ene enero gen gennaio janeiro januari tammi tammikuu "
@@ -77,3 +85,33 @@ def _month(match: re.Match[str]) -> str:
     if word in _BY_DAY and not match.string[: match.start()].strip():
         return ""
     return _BY_WORD.get(word, match[0])
+
+
+def _date_form(form: str) -> str:
+    day = datetime(2024, 11, 1, 10, tzinfo=UTC)  # a form of months stands for their first days
+    try:
+        whole = day_in_form(day.strftime(form), form) == day.date()
+    except ValueError:
+        whole = False
+    if not whole:
+        raise ValueError(f"{form!r} is no form of year, month and day, such as '%d.%m.%Y'")
+    return form
+
+
+DateForm = Annotated[str, AfterValidator(_date_form)]
+"""Form of dates, as Python's strptime takes it."""
+
+
+def date_reader(own: str | None, public: str | None) -> Callable[[str], float]:
+    """Reader of dates in the file's own form, else in ISO 8601, else in the schema's form."""
+    forms = [form for form in (own, "", public) if form is not None]
+
+    def day(text: str) -> float:
+        for form in forms if text else ():
+            with suppress(ValueError):
+                return days_of(day_in_form(text, form)) if form else day_of(text)
+        if text:
+            raise ValueError
+        return math.nan
+
+    return day

@@ -140,6 +140,10 @@ def test_a_few_days_that_are_none_do_not_hide_the_form_of_the_others(folder: Pat
         ({"0", "1", "2"}, ("no", "yes"), {}),  # a count, or a code
         ({"e"}, ("yes", "no"), {}),  # yes in Turkish, no in Finnish
         ({"Koln"}, ("Köln", "Bonn"), {"Koln": "Köln"}),
+        ({"A", "ä"}, ("a", "Ä"), {"A": "a", "ä": "Ä"}),  # another case before another accent
+        ({"1234", "501"}, ("01234", "00501", "98101"), {"1234": "01234", "501": "00501"}),  # of a spreadsheet
+        ({"01234"}, ("1234", "98101"), {"01234": "1234"}),
+        ({"1"}, ("01", "001"), {}),
     ],
 )
 def test_words_are_mapped_where_they_are_clear(
