@@ -105,7 +105,6 @@ WRITES_FILES = {
     "fedkme.command_line": "the null device in the place of a closed standard stream",
     "fedkme.durable": "each file that is written whole: synced, then named, then its folder synced",
     "fedkme.ops.logs": "appends log lines, which nothing is made of again",
-    "fedkme.privacy.ledger": "appends lines, each synced before what it tells of leaves",
     "fedkme.store.sqlite": "makes a store's file, which SQLite syncs; backups are renamed and synced",
 }
 """Modules of parties that open a file for writing, or rename one, with why they may (issue 17, A2)."""

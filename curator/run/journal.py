@@ -118,10 +118,6 @@ class RunJournal:
         self._entry.draws.append((purpose, values.copy()))
         self._dirty = True
 
-    def append(self, disclosure: Disclosure) -> None:
-        """Write one disclosure; see `extend`."""
-        self.extend([disclosure])
-
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
         """Write disclosures to the ledger with the next commit, unless an earlier process wrote them."""
         for disclosure in disclosures:

@@ -16,13 +16,12 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TextIO, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,13 +104,6 @@ class Ledger:
         self._write = write
         self.end = (0, GENESIS) if last is None else (last.seq, last.hash)
 
-    def append(self, disclosure: Disclosure) -> Entry:
-        """Write a disclosure; once this returns, its bytes may leave."""
-        _, previous = self.end
-        self.extend([disclosure])
-        seq, last = self.end
-        return Entry(seq, self._name, disclosure, previous, last)
-
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
         """Write disclosures in one go; once this returns, their bytes may leave."""
         lines = []
@@ -139,39 +131,6 @@ class Ledger:
         """Number of lines, and the hash of the last line: a party that stores it notices a cut at the end."""
         seq, last = self.end
         return {"entries": seq, "hash": last}
-
-
-@contextlib.contextmanager
-def open_ledger(party: str, path: Path) -> Iterator[Ledger]:
-    """Open a ledger on disk; an existing chain goes on, over any number of runs.
-
-    Raises:
-        ConfigError: the file cannot be written.
-        LedgerError: the file exists and is not a whole chain of this party.
-    """
-    entries = read_ledger(path) if path.exists() else []
-    if entries and (other := entries[-1].party) != party:
-        raise LedgerError(f"{path} is the ledger of {other}, not of {party}", "Choose another file.")
-    with on_disk(f"{path} cannot be written", "Correct 'ledger'."):
-        file = path.open("a", encoding="ascii", newline="\n")
-    write = file_writer(file)
-
-    def keep(lines: Sequence[str]) -> None:
-        write(lines)
-        os.fsync(file.fileno())
-
-    with file:
-        yield Ledger(party, keep, entries[-1] if entries else None)
-
-
-def file_writer(file: TextIO) -> Write:
-    """Make a function that hands lines to the operating system: they survive the process, not the machine."""
-
-    def write(lines: Sequence[str]) -> None:
-        file.write("".join(f"{line}\n" for line in lines))
-        file.flush()
-
-    return write
 
 
 def stored_ledger(party: str, store: Store) -> Ledger:
@@ -268,15 +227,6 @@ def _entries_or_error(followed: tuple[list[Entry], ChainFault | None], where: st
     if fault is not None:
         raise LedgerError(f"{where}, line {fault.line}: {fault.what}", _REMEDY)
     return entries
-
-
-def check_chain(path: Path) -> ChainFault | None:
-    """The first fault of a chain; None for a whole chain.
-
-    Raises:
-        LedgerError: the file cannot be read.
-    """
-    return follow_chain(path)[1]
 
 
 def follow_chain(path: Path) -> tuple[list[Entry], ChainFault | None]:

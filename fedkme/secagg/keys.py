@@ -83,18 +83,9 @@ class KeyPair:
                 raise SecureAggregationError(
                     f"the key of {peer.owner!r} is not a valid key", "Ask that owner to update its software."
                 ) from None
-        return _pair_key(self._agreed[peer], self.mine, peer, context, label)
-
-
-def pair_key(private: bytes, mine: PublicKey, peer: PublicKey, context: bytes, label: bytes) -> bytes:
-    """A key that two owners share; see `KeyPair.key`, which is faster for many peers."""
-    return KeyPair(private, mine).key(peer, context, label)
-
-
-def _pair_key(secret: bytes, mine: PublicKey, peer: PublicKey, context: bytes, label: bytes) -> bytes:
-    ends = sorted((mine, peer), key=lambda end: end.owner)
-    info = framed(label, *(part for end in ends for part in (end.owner.encode(), end.key)))
-    return expand(secret, context, info)
+        ends = sorted((self.mine, peer), key=lambda end: end.owner)
+        info = framed(label, *(part for end in ends for part in (end.owner.encode(), end.key)))
+        return expand(self._agreed[peer], context, info)
 
 
 def expand(secret: bytes, context: bytes, info: bytes) -> bytes:

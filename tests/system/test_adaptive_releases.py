@@ -74,58 +74,46 @@ def faults(folder: Path) -> list[str]:
     return [verdict.fault for verdict in verify(folder / "runs", others) if verdict.fault]
 
 
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize(
+    ("request_of", "number", "questions", "file"),
+    [
+        pytest.param(TABLES, 2, QUESTIONS, "release.npz", id="marginals-2"),
+        pytest.param(TABLES, 3, QUESTIONS, "release.npz", id="marginals-3"),
+        # Decision 022: the second question of moments follows from noisy answers to the first.
+        pytest.param(MOMENTS, 2, 2, "synthetic.npz", id="moments-2"),
+    ],
+)
 @pytest.mark.parametrize("security", [None, SecuritySettings()], ids=["trusted", "secure"])
 async def test_answers_are_drawn_once_however_often_the_curator_dies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: SecuritySettings | None, number: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    security: SecuritySettings | None,
+    request_of: Mapping[str, Any],
+    number: int,
+    questions: int,
+    file: str,
 ) -> None:
     # Its noise is the operating system's: whatever it draws again is different.
     async with release_market(tmp_path, security, simulation_seed=None) as at:
         come(at)
         with monkeypatch.context() as patch:
             before = Asked(patch, number)
-            asking = at.asks(**TABLES)
+            asking = at.asks(**request_of)
             await before.held.reached()
             await at.crash(at.image())
         after = Asked(monkeypatch, 0)
         await at.start()
         await asking
-    assert (tmp_path / "consumer" / "release.npz").exists()
+    assert (tmp_path / "consumer" / file).exists()
     assert [asked for asked, _ in before.questions] == list(range(1, number + 1))
     # Owners take part in no aggregation of a number twice: it is asked again under the next.
     first = number if security is None else number + 1
-    assert [asked for asked, _ in after.questions] == list(range(first, first + QUESTIONS + 1 - number))
+    assert [asked for asked, _ in after.questions] == list(range(first, first + questions + 1 - number))
     assert before.questions[-1][1] == after.questions[0][1]
     assert not faults(tmp_path)
     for name in OWNERS:
         lines = [entry.disclosure for entry in read_ledger(tmp_path / f"{name}.jsonl")]
-        assert sum(line.nonce.startswith("sums ") for line in lines) == QUESTIONS
-        assert sum(line.observer == OTHERS for line in lines) == 1
-
-
-@pytest.mark.parametrize("security", [None, SecuritySettings()], ids=["trusted", "secure"])
-async def test_scales_of_moments_are_drawn_once_when_the_curator_dies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: SecuritySettings | None
-) -> None:
-    # Decision 022: the second question of moments follows from noisy answers to the first.
-    async with release_market(tmp_path, security, simulation_seed=None) as at:
-        come(at)
-        with monkeypatch.context() as patch:
-            before = Asked(patch, 2)
-            asking = at.asks(**MOMENTS)
-            await before.held.reached()
-            await at.crash(at.image())
-        after = Asked(monkeypatch, 0)
-        await at.start()
-        await asking
-    assert (tmp_path / "consumer" / "synthetic.npz").exists()
-    assert [number for number, _ in before.questions] == [1, 2]
-    assert [number for number, _ in after.questions] == [2 if security is None else 3]
-    assert before.questions[-1][1] == after.questions[0][1]
-    assert not faults(tmp_path)
-    for name in OWNERS:
-        lines = [entry.disclosure for entry in read_ledger(tmp_path / f"{name}.jsonl")]
-        assert sum(line.nonce.startswith("sums ") for line in lines) == 2
+        assert sum(line.nonce.startswith("sums ") for line in lines) == questions
         assert sum(line.observer == OTHERS for line in lines) == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
@@ -22,8 +21,9 @@ from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import Verdict, verify, verify_files
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.events import OWNERS, Disclosure, ExactStatistic, Gaussian, RawRows
-from fedkme.privacy.ledger import Entry, Ledger, file_writer, read_ledger
+from fedkme.privacy.ledger import Entry, Ledger, read_ledger
 from operate.audit_cli import app
+from tests.ledgers import ledger_text
 from tests.system.launches import launch, ledgers
 
 RUNNER = CliRunner()
@@ -48,11 +48,7 @@ def faults(directory: Path) -> list[Verdict]:
 def rewrite(path: Path, change: Callable[[list[Entry]], list[Disclosure]]) -> None:
     """Forge a whole chain: other events, correct hashes."""
     entries = read_ledger(path)
-    file = io.StringIO()
-    ledger = Ledger(entries[0].party, file_writer(file))
-    for about in change(entries):
-        ledger.append(about)
-    path.write_text(file.getvalue())
+    path.write_text(ledger_text(entries[0].party, change(entries)))
 
 
 CASES = {
@@ -303,11 +299,11 @@ def test_the_matrix_of_the_published_preset_says_what_is_claimed_and_what_holds(
 
 def test_what_is_not_declared_counts_as_exact() -> None:
     # protos: "What is not declared counts as released without protection."
-    file = io.StringIO()
-    gate = SummaryDisclosures("run-1", Ledger("curator", file_writer(file)))
+    lines: list[str] = []
+    gate = SummaryDisclosures("run-1", Ledger("curator", lines.extend))
     target = np.arange(4, dtype=np.int32)
     gate.receive_target(target, Offer(target))
-    assert file.getvalue().count('"kind":"exact-statistic"') == 2
+    assert "".join(lines).count('"kind":"exact-statistic"') == 2
     stranger = Disclosure("run-1", 0, "owner-1", "curator", ExactStatistic("x"), "replace-one", None, "x")
     with pytest.raises(ProtocolError, match="not about its request"):
         gate.receive_target(target, Offer(target, disclosures=(stranger,)))

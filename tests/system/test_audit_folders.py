@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 from fedkme.errors import LedgerError
 from fedkme.pki.authority import Authority
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Laplace
-from fedkme.privacy.ledger import open_ledger
 from operate.audit_cli import app
 from operate.dossier.cli import app as dossier
 from operate.payout_cli import app as payout
 from sim.cli import report_app as report
 from sim.engines.run_folder import AUTHORITY
+from tests.ledgers import ledger_text
 from tests.system.launches import launch
 from tests.system.release_market import release, scenario
 from tests.system.test_audit import rewrite
@@ -260,10 +260,8 @@ def test_every_ledger_of_a_folder_counts(folders: Callable[[str], Path], tmp_pat
     # An earlier release charged payouts in a file of its own, which `audit ledger RUN` did not read.
     folder = Path(shutil.copytree(folders("in one process"), tmp_path / "run"))
     assert towards_owners(folder) <= 1.0
-    with open_ledger(CURATOR, folder / "payouts-ledger.jsonl") as ledger:
-        ledger.append(
-            Disclosure("run-1", 0, OWNERS, OWNERS, Laplace(1 / 40), "replace-one", None, "payout x")
-        )
+    payout = Disclosure("run-1", 0, OWNERS, OWNERS, Laplace(1 / 40), "replace-one", None, "payout x")
+    (folder / "payouts-ledger.jsonl").write_text(ledger_text(CURATOR, [payout]))
     assert towards_owners(folder) > 40.0
     status, shown = verified(folder)
     assert status == 50

@@ -12,9 +12,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fedkme.ledgers.reconcile import verify
-from fedkme.privacy.ledger import open_ledger, read_ledger
+from fedkme.privacy.ledger import read_ledger
 from operate.payout_cli import app as payout
 from sim.report.write import print_summary
+from tests.ledgers import ledger_text
 from tests.system.launches import launch, owners_agree, read_json, transcript
 
 DIGITS = ("protocol=cells", "scenario.owners=2", "scenario.copies=1")
@@ -118,9 +119,7 @@ def test_a_histogram_that_one_side_did_not_write_is_found(
             )
         ]
         party = "curator" if changed == "ledger.jsonl" else "owner-2"
-        path.unlink()
-        with open_ledger(party, path) as ledger:
-            ledger.extend(entries)
+        path.write_text(ledger_text(party, entries))
         record = read_json(copy / "record.json") | {"ledger": None}
         (copy / "record.json").write_text(json.dumps(record))
         faults = [verdict.fault for verdict in verify(copy) if verdict.fault]

@@ -16,9 +16,10 @@ from fedkme.ledgers.figures import check_figures
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.accountants import Sound, matrix
-from fedkme.privacy.ledger import Ledger, file_writer, read_ledger
+from fedkme.privacy.ledger import read_ledger
 from fedkme.protocols import PROTOCOLS, SKETCH
 from sim.release_cli import print_release
+from tests.ledgers import ledger_text
 from tests.system.release_market import release, scenario
 from tests.system.test_privacy_statements import assert_one_truth
 
@@ -110,10 +111,7 @@ def test_a_line_that_one_side_alone_wrote_is_found(spoiled: Path, path: str, lef
     hidden = [line for line in lines if line.protected == "south" and line.nonce.startswith(left_out)]
     assert len(hidden) == 1
     (spoiled / "record.json").unlink()  # which has the curator's last hash, and finds it already
-    file = io.StringIO()
-    ledger = Ledger(entries[0].party, file_writer(file))
-    ledger.extend(line for line in lines if line not in hidden)
-    (spoiled / path).write_text(file.getvalue())
+    (spoiled / path).write_text(ledger_text(entries[0].party, [x for x in lines if x not in hidden]))
     (fault,) = [verdict for verdict in verify(spoiled) if verdict.fault]
     assert fault.about.startswith("south and curator")
     assert f"of south in run-1, round 1 ({hidden[0].nonce}) is not in {spoiled / path}" in fault.fault

@@ -28,7 +28,7 @@ from fedkme.privacy.events import (
     RawRows,
     repeated,
 )
-from fedkme.privacy.ledger import Entry, check_chain, costs, read_ledger, stored_ledger
+from fedkme.privacy.ledger import Entry, costs, follow_chain, read_ledger, stored_ledger
 from fedkme.store.sqlite import SqliteStore
 from tests.owner.consent.host import Clockwork
 from tools.verify_ledger import verify
@@ -169,7 +169,7 @@ def test_verifiers_follow_checkpoints_into_the_files(keeper: Keeper, tmp_path: P
     keeper.store.close()
     assert len(path.read_text(encoding="ascii").splitlines()) == 1 + 12
     assert len(read_ledger(path)) == len(read_ledger(tmp_path / "journal.db")) == 48
-    assert check_chain(path) is None
+    assert follow_chain(path)[1] is None
     assert verify([path]) == [f"OK    {path}: 48 lines of curator"]
     text = path.read_bytes()
     first, second, _ = sorted((tmp_path / "journal.db.archive").iterdir())
@@ -188,7 +188,7 @@ def test_verifiers_follow_checkpoints_into_the_files(keeper: Keeper, tmp_path: P
     first.unlink()
     for ledger in (path, tmp_path / "journal.db"):
         with pytest.raises(ArchiveError, match=f"{first.name} is gone"):
-            check_chain(ledger)
+            follow_chain(ledger)[1]
 
 
 def test_a_line_dropped_after_a_checkpoint_is_a_fault(keeper: Keeper, tmp_path: Path) -> None:
@@ -198,5 +198,5 @@ def test_a_line_dropped_after_a_checkpoint_is_a_fault(keeper: Keeper, tmp_path: 
     path = tmp_path / "ledger.jsonl"
     head, _, *rest = ledger_text(keeper.store, tmp_path).splitlines(keepends=True)
     path.write_bytes(b"".join((head, *rest)))
-    assert check_chain(path) is not None
+    assert follow_chain(path)[1] is not None
     assert verify([path])[0].startswith("FAULT")

@@ -13,9 +13,10 @@ from fedkme.cells.disclosures import sketch_of
 from fedkme.heads.files import write_heads
 from fedkme.ledgers.reconcile import Verdict, verify, verify_files
 from fedkme.privacy.events import CURATOR, Disclosure, Gaussian, RawRows
-from fedkme.privacy.ledger import open_ledger, stored_ledger
+from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import open_store
 from tests.fedkme.heads.village import Party, exchange
+from tests.ledgers import ledger_text
 
 LINES = [
     Disclosure(
@@ -32,8 +33,7 @@ def write(folder: Path, curator: Sequence[Disclosure], north: Sequence[Disclosur
     """Ledgers of a run in its folder."""
     (folder / "owners").mkdir()
     for party, path, lines in ((CURATOR, "ledger.jsonl", curator), ("north", "owners/north.jsonl", north)):
-        with open_ledger(party, folder / path) as ledger:
-            ledger.extend(lines)
+        (folder / path).write_text(ledger_text(party, lines))
 
 
 def record(folder: Path, *faults: tuple[int, str, int]) -> None:
@@ -195,8 +195,7 @@ def test_an_owner_is_compared_with_each_curator_over_that_curator_s_runs(tmp_pat
         (CURATOR, "second", second),
         ("north", "north", [*lines["run-1"], *lines["run-2"]]),
     ):
-        with open_ledger(party, tmp_path / f"{name}.jsonl") as ledger:
-            ledger.extend(written)
+        (tmp_path / f"{name}.jsonl").write_text(ledger_text(party, written))
     verdicts, absent = verify_files([*tmp_path.glob("*.jsonl")])
     faults = [each.fault for each in verdicts if each.fault]
     assert not absent

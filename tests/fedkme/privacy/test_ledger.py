@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from functools import cache
 from pathlib import Path
@@ -13,17 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkme.errors import ConfigError, LedgerError
+from fedkme.errors import LedgerError
 from fedkme.privacy.events import Disclosure, Gaussian, RawRows
-from fedkme.privacy.ledger import (
-    GENESIS,
-    Ledger,
-    check_chain,
-    file_writer,
-    nonce_of,
-    open_ledger,
-    read_ledger,
-)
+from fedkme.privacy.ledger import GENESIS, follow_chain, nonce_of, read_ledger
+from tests.ledgers import ledger_text
 
 
 def about(number: int) -> Disclosure:
@@ -34,11 +26,7 @@ def about(number: int) -> Disclosure:
 @cache
 def chain(entries: int = 5) -> bytes:
     """The bytes of a ledger."""
-    file = io.StringIO()
-    ledger = Ledger("a", file_writer(file))
-    for number in range(1, entries + 1):
-        ledger.append(about(number))
-    return file.getvalue().encode()
+    return ledger_text("a", map(about, range(1, entries + 1))).encode()
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +36,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fault_of(path: Path, text: bytes) -> tuple[int, str]:
     path.write_bytes(text)
-    fault = check_chain(path)
+    fault = follow_chain(path)[1]
     assert fault is not None
     with pytest.raises(LedgerError, match=f"line {fault.line}: "):
         read_ledger(path)
@@ -58,18 +46,10 @@ def fault_of(path: Path, text: bytes) -> tuple[int, str]:
 def test_entries_are_equal_after_reading(path: Path) -> None:
     path.write_bytes(chain())
     entries = read_ledger(path)
-    assert check_chain(path) is None
+    assert follow_chain(path)[1] is None
     assert [entry.disclosure for entry in entries] == [about(number) for number in range(1, 6)]
     assert [entry.seq for entry in entries] == [1, 2, 3, 4, 5]
     assert [entry.previous for entry in entries] == [GENESIS, *(entry.hash for entry in entries[:-1])]
-
-
-def test_append_returns_after_the_line_is_written(tmp_path: Path) -> None:
-    # "Each disclosure is written before its bytes leave": another process sees it at once.
-    with open_ledger("a", tmp_path / "a.jsonl") as ledger:
-        entry = ledger.append(about(1))
-        assert read_ledger(tmp_path / "a.jsonl") == [entry]
-        assert ledger.head() == {"entries": 1, "hash": entry.hash}
 
 
 @given(st.data())
@@ -110,20 +90,12 @@ def test_removed_reordered_and_repeated_lines_are_detected(
 
 
 def test_a_line_of_another_chain_does_not_fit(path: Path) -> None:
-    other = io.StringIO()
-    ledger = Ledger("a", file_writer(other))
-    for number in (9, 2, 3, 4, 5):
-        ledger.append(about(number))
     lines = chain().splitlines(keepends=True)
-    forged = other.getvalue().encode().splitlines(keepends=True)
+    forged = ledger_text("a", map(about, (9, 2, 3, 4, 5))).encode().splitlines(keepends=True)
     assert fault_of(path, b"".join([lines[0], forged[1], *lines[2:]]))[1].startswith(
         "entry 2 does not follow"
     )
-    stranger = io.StringIO()
-    ledger = Ledger("b", file_writer(stranger))
-    for number in (1, 2):
-        ledger.append(about(number))
-    second = stranger.getvalue().encode().splitlines(keepends=True)[1]
+    second = ledger_text("b", map(about, (1, 2))).encode().splitlines(keepends=True)[1]
     assert "an entry of b" in fault_of(path, lines[0] + second)[1]
 
 
@@ -134,23 +106,9 @@ def test_lines_with_a_right_hash_and_no_disclosure_are_refused(path: Path) -> No
         assert "no disclosure" in fault_of(path, body + b',"hash":"' + digest + b'"}\n')[1]
 
 
-def test_a_chain_continues_over_runs(tmp_path: Path) -> None:
-    # A continued file equals one that was never closed. No party writes into another's ledger or after a
-    # fault.
-    path = tmp_path / "a.jsonl"
-    for number in range(1, 6):
-        with open_ledger("a", path) as ledger:
-            ledger.append(about(number))
-    assert path.read_bytes() == chain()
-    with pytest.raises(LedgerError, match="is the ledger of a, not of b"), open_ledger("b", path):
-        pass
-    path.write_bytes(chain()[:-1])
-    with pytest.raises(LedgerError, match="line 5: the line has no end"), open_ledger("a", path):
-        pass
-    with pytest.raises(ConfigError, match="cannot be written"), open_ledger("a", tmp_path / "no" / "a"):
-        pass
+def test_a_ledger_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="cannot be read"):
-        check_chain(tmp_path / "none")
+        read_ledger(tmp_path / "none")
 
 
 def test_the_format_of_a_ledger_line_never_changes() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkme.errors import SecureAggregationError
-from fedkme.secagg.keys import PublicKey, add_keystreams, expand, framed, pair_key, seal, unseal, verified
+from fedkme.secagg.keys import KeyPair, PublicKey, add_keystreams, expand, framed, seal, unseal, verified
 
 
 def test_the_keystream_is_chacha20() -> None:
@@ -70,7 +70,7 @@ def test_a_sealed_share_opens_only_in_its_own_context() -> None:
 def test_a_key_of_low_order_is_refused(point: bytes) -> None:
     # With it the shared secret would be zero whatever the other key is.
     with pytest.raises(SecureAggregationError, match="the key of 'b' is not a valid key"):
-        pair_key(b"p" * 32, PublicKey("a", b"q" * 32), PublicKey("b", point), b"run", b"use")
+        KeyPair(b"p" * 32, PublicKey("a", b"q" * 32)).key(PublicKey("b", point), b"run", b"use")
 
 
 def test_a_verified_signature_does_not_verify_other_messages() -> None:

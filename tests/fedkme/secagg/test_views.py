@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedkme.secagg import shamir
-from fedkme.secagg.keys import PAIR_MASK, SELF_MASK, PublicKey, add_keystreams, expand, pair_key, public_bytes
+from fedkme.secagg.keys import PAIR_MASK, SELF_MASK, KeyPair, PublicKey, add_keystreams, expand, public_bytes
 from fedkme.secagg.ring import reduce_words
 from tests.fedkme.secagg.runs import Run, parameters
 
@@ -67,7 +67,7 @@ def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np
     add_keystreams(rest, [], [expand(shamir.combine(shares).to_bytes(32, "big"), context, SELF_MASK)])
     honest = PublicKey(name, keys[name].mask_key)
     for colluder, private in mask_keys.items():
-        key = pair_key(private, PublicKey(colluder, keys[colluder].mask_key), honest, context, PAIR_MASK)
+        key = KeyPair(private, PublicKey(colluder, keys[colluder].mask_key)).key(honest, context, PAIR_MASK)
         add_keystreams(rest, *(([], [key]) if name < colluder else ([key], [])))
     return reduce_words(rest, run.agreed.bits)
 
@@ -103,7 +103,7 @@ def test_a_live_owners_vector_stays_uniform_after_its_pairwise_masks_open(seed: 
     rest = run.masked["o001"].words.copy()
     for peer in ("o000", "o002", "o003"):
         mine, theirs = (PublicKey(name, keys[name].mask_key) for name in ("o001", peer))
-        key = pair_key(victim.mask_key, mine, theirs, agreed.context, PAIR_MASK)
+        key = KeyPair(victim.mask_key, mine).key(theirs, agreed.context, PAIR_MASK)
         add_keystreams(rest, *(([], [key]) if peer > "o001" else ([key], [])))
     assert chi_square(reduce_words(rest, 32), 32) < LIMIT
     add_keystreams(rest, [], [expand(victim.seed, agreed.context, SELF_MASK)])
@@ -121,7 +121,7 @@ def test_keys_differ_between_pairs_uses_and_aggregations() -> None:
     def key(
         mine: str, a: bytes, theirs: str, b: bytes, context: bytes = b"run", label: bytes = b"use"
     ) -> bytes:
-        return pair_key(a, end(mine, a), end(theirs, b), context, label)
+        return KeyPair(a, end(mine, a)).key(end(theirs, b), context, label)
 
     assert key("a", one, "b", other) == key("b", other, "a", one)
     keys = [

@@ -38,7 +38,7 @@ def test_a_clock_behind_its_last_reading_has_cause_and_remedy(
 ) -> None:
     line = Disclosure("r", 1, OWNERS, OWNERS, PureDp(0.5), "replace-one", None, "n")
     store = SqliteStore(tmp_path / "a.db", "a", "process", clock=lambda: time.time() + ahead_s)
-    stored_ledger("a", store).append(line)
+    stored_ledger("a", store).extend([line])
     store.close()
     finding = found(owner(tmp_path), "ledger clock")
     assert finding.state == state

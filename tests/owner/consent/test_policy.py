@@ -264,9 +264,8 @@ def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
         assert type(at.prepare("r-1")) is OwnerFaultError
         # A ledger whose store has no such run, as after a move to another store.
         gone = RawRows(1)
-        stored_ledger(NAME, at.store).append(
-            Disclosure("r-2", 1, NAME, CURATOR, gone, "replace-one", None, "row 0")
-        )
+        line = Disclosure("r-2", 1, NAME, CURATOR, gone, "replace-one", None, "row 0")
+        stored_ledger(NAME, at.store).extend([line])
         refused = at.prepare("r-2")
         assert type(refused) is PolicyError
         assert "holds a run called 'r-2'" in refused.cause

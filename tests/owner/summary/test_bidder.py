@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tracemalloc
 from collections import Counter
@@ -20,7 +19,7 @@ from fedkme.errors import DataError, OwnerFaultError, ProtocolError, SchemaError
 from fedkme.features.fixed_point import MeanVector, ScoredFeatures, quantize_mean
 from fedkme.features.fourier import FourierSpec
 from fedkme.party import noise_for
-from fedkme.privacy.ledger import Ledger, file_writer
+from fedkme.privacy.ledger import Ledger
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Invitation
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Row, Table
@@ -167,12 +166,12 @@ def test_draws_never_repeat_a_row_and_end_when_there_is_none() -> None:
 
 def test_the_gate_records_every_row_before_it_leaves() -> None:
     # Nothing leaves a party except through its gate. The ledger names no row's place.
-    ledger = io.StringIO()
-    gate = OwnerGate("a", Ledger("a", file_writer(ledger)))
+    lines: list[str] = []
+    gate = OwnerGate("a", Ledger("a", lines.extend))
     owner = Bidder("a", table(4, 9), SCHEMA, noise_for(0, "a")("draw"), gate)
     owner.invite(invitation(TASK))
     rows = owner.draw(2, 2)
-    events = [json.loads(line)["disclosure"] for line in ledger.getvalue().splitlines()]
+    events = [json.loads(line)["disclosure"] for line in lines]
     about = {"run": "run-1", "round": 2, "protected": "a", "observer": "curator"}
     row_event = {"event": {"kind": "raw-rows", "count": 1}, "relation": "replace-one", "sensitivity": None}
     assert events == [{**about, **row_event, "nonce": f"row {row.token}"} for row in rows]
