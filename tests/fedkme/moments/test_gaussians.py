@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -13,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from audit.in_memory import OwnersInMemory
+from curator.releases.method import make_method
 from curator.releases.moments import rows_of
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
@@ -22,10 +26,34 @@ from fedkme.moments.discriminant import Discriminant, discriminant_of
 from fedkme.moments.features import SecondMoments, SecondMomentsSpec, ShellMoments, ShellsSpec, T
 from fedkme.moments.gaussians import gaussians_of
 from fedkme.moments.scales import Scales, scales_of, second_question
-from fedkme.releases.file import StoredRelease
+from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.releases.file import StoredRelease, from_bytes
+from fedkme.releases.settings import MomentsSettings
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
-from tests.fedkme.moments.in_memory import released_moments
+
+
+def released_moments(
+    schema: Schema, owners: Sequence[Table], seed: int, edges: bool = False
+) -> StoredRelease:
+    """Release moments of the owners' rows."""
+    method = make_method(MomentsSettings(seed=seed, edges=edges), schema, None, seed)
+    return from_bytes(asyncio.run(method.ask(_Owners(owners, schema, seed))))
+
+
+class _Owners(OwnersInMemory):
+    """Owners in memory with one stream of noise for all questions, by seed."""
+
+    def __init__(self, owners: Sequence[Table], schema: Schema, seed: int) -> None:
+        super().__init__(Table(np.zeros((0, schema.width))), schema, 1)
+        self.tables = list(owners)
+        self._stream = simulated(seed, "curator", "moments")
+
+    @property
+    def noise(self) -> NoiseSource:
+        """One stream for all questions."""
+        return self._stream
+
 
 WIDTH = 6
 SCHEMA = Schema(
