@@ -83,9 +83,10 @@ class Roster(Generic[Port]):
         """Error of a run with too few owners left to go on, or None."""
         if len(self._ports) >= self._quorum:
             return None
+        left = "1 owner is" if len(self._ports) == 1 else f"{len(self._ports)} owners are"
         last = f"; the last to leave: {self._faults[-1].line.rstrip('.')}" if self._faults else ""
         return QuorumError(
-            f"{len(self._ports)} owners are left and the quorum is {self._quorum}{last}",
+            f"{left} left and the quorum is {self._quorum}{last}",
             "The rows gathered so far are kept; start the missing owners and run again.",
         )
 

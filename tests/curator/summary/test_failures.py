@@ -89,7 +89,7 @@ def test_below_the_quorum_the_run_stops_and_keeps_its_rows(last: str, rounds: in
     record = run(make_task(6), make_settings(quorum=2), with_mortal((9, 9), last, 3 if rounds else 1))
     assert record.status == "stopped"
     assert record.reason is not None
-    assert "error 21 (quorum): 1 owners are left and the quorum is 2" in record.reason
+    assert "error 21 (quorum): 1 owner is left and the quorum is 2" in record.reason
     assert len(record.selected) == len(record.rounds) >= min(rounds, 2)
     assert record.closings.keys() == {"b"}
 
