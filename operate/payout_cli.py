@@ -301,4 +301,5 @@ def _standings(record: Mapping[str, Any]) -> list[Standing] | None:
         return None
     sizes = {name: int(rows) for name, rows in record["owner_rows"].items()}
     rows, scale = int(record["validation_rows"]), float(record["noise_scale"])
-    return rank_owners(record["histograms"], sizes, record["target_histogram"], rows, scale)
+    classes = int(record["code_book"].get("classes", 1))  # not in records of version 0.2
+    return rank_owners(record["histograms"], sizes, record["target_histogram"], rows, scale, classes)

@@ -282,7 +282,7 @@ def _released_values(
     ordered = dict(zip(owners, orders.rows.tolist(), strict=True))
     drawn = dict(zip(owners, orders.uniform.tolist(), strict=True))
     return {
-        "code_book": {"kind": task.book.kind, "cells": task.book.cells},
+        "code_book": {"kind": task.book.kind, "cells": task.book.cells, "classes": task.book.classes},
         "classes": task.classes,
         **_counts(task, counted),
         "target_histogram": task.histogram.tolist(),

@@ -9,12 +9,16 @@ about the same amount.
 
 **Ranking** of owners by how similar the distribution of their rows is to D_v's: who to contract first.
 
-    d_j = ||c_j / m_j - v||^2 - B s_j^2 / m_j^2
+    d_j = |c_j / m_j|^2 - B s_j^2 / m_j^2 - 2 (c_j / m_j)'(nu / m) + |v|^2
+    |x|^2 = (sum_b x_b^2 + sum_a y_a^2) / 2
 
-with c_j an owner's noisy counts by cell, s_j^2 the variance of the noise on each count, and v the
-distribution over cells that is nearest to D_v's noisy counts. Without the noise on c_j, d_j is the squared
-distance of two distributions over cells, which approximates the squared MMD of rows (lab/results/summaries.md
-says how well).
+with c_j an owner's noisy counts by cell, s_j^2 the variance of the noise on each count, nu D_v's noisy
+counts, and v the distribution over cells that is nearest to nu / m. y are the sums of x over classes, where
+cells tell classes apart: rows of one part of two classes are half as far apart as rows of two parts, as rows
+have no class in the MMD. The product x'z belongs to this norm. Without noise, d_j is the squared distance of
+two distributions over cells, which approximates the squared MMD of rows (lab/results/summaries.md says how
+well). nu / m itself, which may be negative, is in the product, as its noise has mean 0 there; in |v|^2, which
+is the same for all owners, it would have a mean.
 
 All inputs are public or outputs of private releases that the run has paid for: **post-processing, cost 0**,
 for every owner and for D_v. The ranking may be told to anybody. The release cannot tell apart two owners
@@ -46,6 +50,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedkme.arrays import FloatArray
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, PolicyError
@@ -152,6 +157,7 @@ def rank_owners(
     target: Sequence[int],
     validation_rows: int,
     noise_scale: float,
+    classes: int = 1,
 ) -> list[Standing]:
     """Rank owners by the releases of a summary by cells, nearest to D_v first; owners need rows.
 
@@ -161,25 +167,37 @@ def rank_owners(
         target: noisy counts of D_v, by cell or in the owners' layout.
         validation_rows: m, public.
         noise_scale: b of the discrete Laplace noise on each count of an owner, public.
+        classes: classes that cells tell apart (`CodeBook.classes`).
 
     Raises:
         ConfigError: the histograms do not fit together.
     """
     size = len(target)
-    if not size or any(not len(counts) or len(counts) % size for counts in histograms.values()):
+    fits = all(len(counts) and not len(counts) % size for counts in histograms.values()) if size else False
+    if not fits or classes < 1 or size % classes:
         raise ConfigError("histograms do not fit together", "Give those of one run.")
-    wanted = project(np.asarray(target, dtype=np.int64) / max(validation_rows, 1), "simplex")
+    wanted = np.asarray(target, dtype=np.int64) / max(validation_rows, 1)
+    nearest, trace = project(wanted, "simplex"), size * (classes + 3.0) / 4.0
     variance = HistogramNoise(noise_scale).variance
     standings = []
     for owner, counts in histograms.items():
         if rows := owner_rows[owner]:
             cells = np.asarray(counts, dtype=np.int64).reshape(-1, size)
             noise = len(cells) * variance / rows**2
-            squared = float(np.square(cells.sum(axis=0) / rows - wanted).sum())
-            distance = squared - size * noise
-            spread = 4.0 * max(distance, 0.0) * noise + (_FOURTH - 1.0) * size * noise**2
+            shares = cells.sum(axis=0) / rows
+            squared = shares @ _blurred(shares - 2.0 * wanted, classes) + nearest @ _blurred(nearest, classes)
+            distance = float(squared) - size * noise
+            slope = float(np.square(_blurred(shares - nearest, classes)).sum()) - trace * noise
+            spread = 4.0 * max(slope, 0.0) * noise + (2.0 * trace + (_FOURTH - 3.0) * size) * noise**2
             standings.append(Standing(owner, distance, 2.0 * float(np.sqrt(spread))))
     return sorted(standings, key=lambda standing: (standing.distance, standing.owner))
+
+
+def _blurred(shares: FloatArray, classes: int) -> FloatArray:
+    """K x, (B,), with |x|^2 = x'K x: K is 1 in a cell, 1/2 between the same parts of two classes, else 0."""
+    by_class = shares.reshape(classes, -1)
+    blurred: FloatArray = (0.5 * (by_class + by_class.sum(axis=0))).ravel()
+    return blurred
 
 
 def by_mixture(weights: Mapping[str, float], total: int) -> Payout:

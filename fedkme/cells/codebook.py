@@ -84,9 +84,15 @@ class CodeBook:
         """B."""
         if self.kind == "kmeans":
             return len(self.arrays["centres"])
-        classes = self.schema.classes if self.kind == "classes" else self.arrays["offsets"]
         bins = math.prod(len(edges) + 1 for edges in self._edges)
-        return len(classes) * bins << int(self.arrays["directions"].shape[1])
+        return self.classes * bins << int(self.arrays["directions"].shape[1])
+
+    @property
+    def classes(self) -> int:
+        """Number of classes that cells tell apart; cells of one class follow each other."""
+        if self.kind == "kmeans":
+            return 1
+        return len(self.schema.classes if self.kind == "classes" else self.arrays["offsets"])
 
     @property
     def _edges(self) -> list[FloatArray]:

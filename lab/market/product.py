@@ -76,6 +76,7 @@ def agreement(market: PooledRows, names: Sequence[str], records: KeptRecords) ->
         released["target_histogram"],
         len(market.draw.validation),
         released["noise_scale"],
+        released["code_book"]["classes"],
     )
     exact = [float(market.distances[names.index(standing.owner)]) for standing in standings]
     return float(kendalltau([standing.distance for standing in standings], exact).statistic)
