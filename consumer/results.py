@@ -23,7 +23,7 @@ CSV = "summary.csv"
 TRAIN, TRAIN_CSV = "train.npz", "train.csv"
 """Rows to train on, with weights, as cross-validation on D_v chose them."""
 ALONE = "consumer-only."
-"""Beginning of the names of files that are a function of exact D_v, and that nobody else may see."""
+"""Beginning of the names of files that depend on exact D_v, and are for the consumer alone."""
 
 
 def alone(name: str) -> str:

@@ -87,7 +87,7 @@ _MANY = 1000
 """Rows of each other owner of a release, so that no table is too rough to be chosen."""
 _NOTE = "curator, owners, consumer: processes over mutual TLS, real requests, noise of the system"
 _PATIENCE_S = 30.0
-"""Time that parties wait for each other, as deployed ones do: a connection that breaks loses nobody."""
+"""Time that parties wait for each other, as in a deployment: a broken connection loses no party."""
 _ASKED = "asked"
 """Event of a consumer's process: a request was answered; by `cells` of the grid in the run's code book."""
 Through = tuple[str, ...]

@@ -244,4 +244,4 @@ SOURCES: Mapping[str, tuple[Callable[[], NoiseSource], str]] = {
     "uniform numbers of 32 bits": (uniform_of_32_bits, "last bits"),
     "bytes of the system that are thrown away": (bytes_thrown_away, "no function of the bytes"),
 }
-"""Sources, and words of the statistic that must find each, whatever its type is."""
+"""Sources, and words of the statistic that must find each source."""

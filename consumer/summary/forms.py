@@ -123,7 +123,7 @@ class Forms:
 
 def make_forms(
     schema: Schema,
-    came: Table,
+    all_rows: Table,
     summary: Table,
     validation: ReferenceRows,
     p: int,
@@ -133,13 +133,13 @@ def make_forms(
 
     Args:
         schema: schema of the rows.
-        came: all received rows.
+        all_rows: all received rows.
         summary: rows left by pruning, at least one.
         validation: D_v, encoded.
         p: number of requested rows.
         labels: classes of D_v, (m,), or None.
     """
-    order = joined([summary, rest(came, summary)])
+    order = joined([summary, rest(all_rows, summary)])
     order = order.take(np.arange(min(len(order), MOST_ROWS)))
     about = received(*beside_classes(schema.encode(order.values), validation, order.labels, labels))
     fit = weigh(about, p, np.arange(min(len(summary), MOST_ROWS)))
@@ -157,17 +157,17 @@ def _listed(order: Table, first: int, fit: WeightedRows) -> ListedRows:
     return ListedRows(order.take(places), weights[places], places < first)
 
 
-def rest(came: Table, summary: Table) -> Table:
+def rest(all_rows: Table, summary: Table) -> Table:
     """Received rows outside the summary; of equal rows, those beyond the summary's number of them."""
     in_summary = defaultdict[bytes, int](int)
     for row in _rows(summary):
         in_summary[row] += 1
-    surplus = np.ones(len(came), dtype=np.bool_)
-    for place, row in enumerate(_rows(came)):
+    surplus = np.ones(len(all_rows), dtype=np.bool_)
+    for place, row in enumerate(_rows(all_rows)):
         if in_summary[row]:
             in_summary[row] -= 1
             surplus[place] = False
-    return came.take(surplus)
+    return all_rows.take(surplus)
 
 
 def _rows(table: Table) -> list[bytes]:

@@ -180,7 +180,7 @@ class Judged:
 
 def judge_tables(
     schema: Schema,
-    came: Table,
+    received: Table,
     summary: Table,
     validation: Table,
     test: Table | None,
@@ -195,7 +195,7 @@ def judge_tables(
 
     Args:
         schema: schema of all tables.
-        came: all received rows.
+        received: all received rows.
         summary: rows left by pruning, at least one.
         validation: D_v.
         test: held-back rows, or None.
@@ -204,10 +204,10 @@ def judge_tables(
         gamma: gamma of the kernel.
         downstream: True to train models.
         doubts: reasons why the grade is at most fair.
-        pool: rows from which exact D_v chose `came`; None where the choice of `came` hides each row of D_v.
+        pool: rows from which exact D_v chose `received`; None where their choice hides each row of D_v.
     """
     against = evaluator(schema, validation, test, seeds, gamma, downstream)
-    forms = make_forms(schema, came, summary, against.validation, p, validation.labels)
+    forms = make_forms(schema, received, summary, against.validation, p, validation.labels)
     alike = against.evaluate_table(schema, forms.summary)
     weighted = against.evaluate_table(schema, forms.weighted, forms.fit.weights)
     repeats = against.evaluate_table(schema, forms.repeats)
@@ -227,7 +227,7 @@ def judge_tables(
 
     verdict = judged()
     if verdict.grade != "good":
-        whole = came if pool is None else pool
+        whole = received if pool is None else pool
         rows, labels = schema.encode(whole.values), whole.labels
         estimates = by_halves(rows, against.validation, p, labels, validation.labels, pool is not None)
         halves = estimates or (None, None, None)
@@ -279,10 +279,9 @@ def _judged(
     test = None if settings.test is None else load_table(settings.test, schema, settings.name)
     seeds = None if settings.seeds is None else load_table(settings.seeds, schema, settings.name)
     path = settings.output / RECEIVED_ROWS
-    came = load_table(path, schema, settings.name) if path.exists() else summary
-    return judge_tables(
-        schema, came, summary, validation, test, seeds, settings.request.p, gamma, settings.downstream, doubts
-    )
+    received = load_table(path, schema, settings.name) if path.exists() else summary
+    tables = (received, summary, validation, test, seeds)
+    return judge_tables(schema, *tables, settings.request.p, gamma, settings.downstream, doubts)
 
 
 def _not_judged(output: Path, cause: str, remedy: str) -> NotJudgedError:

@@ -260,9 +260,9 @@ def finish(
 
 def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
     """Choose the p rows that match D_v best, or all if there are no more; no other party hears which."""
-    came = summary.table
-    if len(came) <= p:
-        return replace(summary, outcome=replace(summary.outcome, complete=len(came) == p))
+    received = summary.table
+    if len(received) <= p:
+        return replace(summary, outcome=replace(summary.outcome, complete=len(received) == p))
     against = ReferenceRows(schema.encode(validation.values), summary.plan.features.gamma)
-    rows, seen = beside_classes(schema.encode(came.values), against, came.labels, validation.labels)
-    return replace(summary, table=came.take(prune(rows, seen.rows, p, seen.gamma)))
+    rows, seen = beside_classes(schema.encode(received.values), against, received.labels, validation.labels)
+    return replace(summary, table=received.take(prune(rows, seen.rows, p, seen.gamma)))

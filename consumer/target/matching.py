@@ -157,10 +157,10 @@ def match_rows(
         raise ConfigError(f"{p} rows cannot be chosen of {len(drawn)}", "Ask for fewer, or draw more.")
     note(f"choosing {p} of {len(drawn):,} synthetic rows by exact D_v, on this machine")
     chosen = PoolChoice(schema, drawn, validation, p, gamma)
-    came = drawn.take(chosen.short(chosen.everything))
-    summary = came.take(chosen.pruned(chosen.everything))
+    shortlist = drawn.take(chosen.short(chosen.everything))
+    summary = shortlist.take(chosen.pruned(chosen.everything))
     judged = judge_tables(
-        schema, came, summary, validation, test, None, p, gamma, test is not None, doubts, pool=drawn
+        schema, shortlist, summary, validation, test, None, p, gamma, test is not None, doubts, pool=drawn
     )
     separate = independent_columns(drawn, schema)
     control = PoolChoice(schema, separate, validation, p, gamma)

@@ -335,7 +335,7 @@ def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedCo
         for name, column in columns.items()
         if not isinstance(column, Label) and not column.nullable and getattr(column, "gaps_of", None) is None
     }
-    found: dict[str, DerivedColumn] = {}
+    functions: dict[str, DerivedColumn] = {}
     for source, codes in plain.items():
         categories = names_of(columns[source])
         if not 2 <= len(categories) <= _SHORT:
@@ -347,8 +347,8 @@ def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedCo
             continue
         first = np.array([np.argmax(codes == code) for code in range(len(categories))])
         for name, cells in plain.items():
-            sources = {each for derived in found.values() for each in derived.sources}
-            if name in {source, *found, *sources} or source in found:
+            sources = {each for derived in functions.values() for each in derived.sources}
+            if name in {source, *functions, *sources} or source in functions:
                 continue
             stated = cells[first]
             is_function = (cells == stated[codes.astype(np.int64)]).all() and len(set(cells.tolist())) > 1
@@ -358,8 +358,8 @@ def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedCo
                     categories[code]: shown[int(stated[code])] if shown else float(stated[code])
                     for code in seen
                 }
-                found[name] = DerivedColumn(function_of=source, values=given)
-    return found
+                functions[name] = DerivedColumn(function_of=source, values=given)
+    return functions
 
 
 def _free(column: AnyColumn) -> set[str | None]:

@@ -27,7 +27,7 @@ from fedkme.privacy.gaussian import gaussian_sigma, responses_delta
 SLACK = 1e-5
 """Relative; epsilon left unused, so that accountants on a grid, which round up, stay within it too."""
 SKETCH_SHARE = 0.3
-"""Share of an owner's epsilon for the sketch by itself; the histogram gets what is left of the joint
+"""Share of an owner's epsilon for the sketch alone; the histogram gets the rest of the joint
 budget."""
 SMALL_SHARE = 0.15
 """The share where rows say their class: a few directions are all that the sketch is for."""

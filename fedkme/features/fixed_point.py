@@ -25,7 +25,7 @@ from fedkme.errors import ProtocolError
 Features = NDArray[np.int16]
 """(m, d): h1 of m rows in fixed point."""
 MeanVector = NDArray[np.int32]
-"""(d,): a mean of h1 in fixed point, as it is broadcast."""
+"""(d,): a broadcast mean of h1 in fixed point."""
 
 FEATURE_UNIT = 2.0**-14
 MEAN_UNIT = 2.0**-20

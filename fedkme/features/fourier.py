@@ -29,7 +29,7 @@ from fedkme.features.fixed_point import quantize_features
 Kind = Literal["paired", "offset"]
 
 _BLOCK_CELLS = 2**17
-"""Number of features that are computed at a time: it bounds working memory, whatever the number of rows."""
+"""Number of features that are computed at a time: it bounds working memory for any number of rows."""
 _COMMITMENT_BYTES = 32
 _MAX_CELLS = 2**28
 """Largest omega of a secret draw: 2 GiB of float64."""

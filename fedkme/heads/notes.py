@@ -71,7 +71,7 @@ class NoteForm:
 LEDGERS = NoteForm(_ORIGIN, _ORIGIN)
 """Notes of this project's logs, of which nothing is left out and to which nothing is added."""
 ANY_LOG = NoteForm(r"[^\n]+", r"[^\s+]+", r"(?:[^\n]+\n)*")
-"""Notes of any log of C2SP, whatever lines it adds."""
+"""Notes of any log of C2SP, with any further lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Expiry:
 
 
 Read = Callable[[], Iterable[Expiry]]
-"""Function that reads what a party must renew, as it is now."""
+"""Function that reads the current expiry dates of a party's certificates and lists."""
 
 
 def expiries(identity: Identity | None, revocation: Revocation | None = None) -> list[Expiry]:

@@ -23,7 +23,7 @@ from fedkme.privacy.gaussian import row_epsilon
 
 Preset = Literal["sound", "published"]
 PUBLISHED_GAMMA = 0.1
-"""Gamma of the paper's kernel, whatever the columns are."""
+"""Gamma of the paper's kernel, for any columns."""
 LARGE = 10.0
 """Epsilon above which the party that set it gets a warning: a likelihood ratio of 22,000."""
 

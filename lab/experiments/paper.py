@@ -65,7 +65,7 @@ class PaperFigure(Settings):
     baselines: tuple[str, ...] = ("real",)
     """Methods without privacy, whose numbers are nothing to be reached."""
     y: str = ""
-    """Title of the axis of values; none: the panels' titles say what they are."""
+    """Title of the axis of values; none: the panels' titles name their values."""
     drawn: bool = False
     """True where the paper has a drawing of it."""
     logarithmic: bool = False

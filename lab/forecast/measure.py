@@ -29,7 +29,7 @@ from lab.market.run import Grid, Line, run
 from sim.progress import Progress
 
 Part = tuple[Sequence[int], Mapping[str, Any]]
-"""Seeds, and what is otherwise than in _USUAL."""
+"""Seeds, and settings that differ from _USUAL."""
 
 DOMAIN = "@domain"
 """Suffix of a layout's name in RUNS under the default gamma."""
@@ -42,7 +42,7 @@ GRIDS: Mapping[str, Sequence[Part]] = {
         ((0,), {"rows": (1000,), "ratios": (2.0,)}),
     ),
 }
-"""Runs by what is said of gamma."""
+"""Runs by their rule for gamma."""
 SMALL_GRID: Sequence[Part] = (
     ((0,), {"sizes": (50, 200), "ratios": (2.0,)}),
     ((0,), {"rows": (10, 40, 100), "ratios": (2.0,)}),

@@ -152,10 +152,10 @@ def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFi
     table, epsilon, trust, name = place
     kind = KINDS[name]
     rivals = {
-        (entrant, kept): value
-        for of, entrant, at, kept in means.entries
+        (entrant, security): value
+        for of, entrant, at, security in means.entries
         if (of, at) == (table, epsilon) and not entrant.startswith(OURS) and entrant != CONTROL
-        if (value := means.of(table, entrant, epsilon, kept, name)) is not None and not math.isnan(value)
+        if (value := means.of(table, entrant, epsilon, security, name)) is not None and not math.isnan(value)
     }
     best = max(rivals, key=lambda rival: kind.better * rivals[rival], default=None)
     others = max(quoted, key=lambda figure: kind.better * figure.value, default=None)
@@ -165,7 +165,7 @@ def _standing(means: _Means, place: Place, ours: float, quoted: list[PublishedFi
     verdict = ALONE if not theirs else LOST if any(kind.behind(ours, x) for x in theirs) else WINS
     control = means.of(table, CONTROL, epsilon, "trusted", name)
     runs = [(OURS, trust), *([best] if best else [])]
-    variance = sum(means.variance(table, entrant, epsilon, kept, name) for entrant, kept in runs)
+    variance = sum(means.variance(table, entrant, epsilon, security, name) for entrant, security in runs)
     return RowStanding(
         place,
         verdict,

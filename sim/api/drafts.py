@@ -253,12 +253,12 @@ class SchemaDraft:
         remarks = remarks_of(self._text)
         own = {text for at, text in remarks.items() if at[: len(place)] == place and text}
         mark = FROM_DATA.removeprefix("# ")
-        said = sorted(text for text in own if text != mark)
+        notes = sorted(text for text in own if text != mark)
         return (
             name,
             kind,
             "; ".join(filter(None, (shown, *words))),
-            "; ".join([*said, *([mark] if mark in own else [])]),
+            "; ".join([*notes, *([mark] if mark in own else [])]),
         )
 
     def _table(self, name: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class PublicSet(Settings):
     originals: Annotated[tuple[Original, ...], Field(min_length=1)]
     """Files of the source."""
     content: Digest
-    """SHA-256 of the content, whatever program wrote the file: see `content_of`."""
+    """SHA-256 of the content, equal for files of all programs: see `content_of`."""
     in_any_order: bool = False
     """The rows of several parts may be dealt to the parts otherwise, and in another order."""
 

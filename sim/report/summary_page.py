@@ -41,7 +41,7 @@ from sim.report import columns, privacy
 MOST_OWNERS = 40
 MOST_IMAGES = 100
 TOGETHER = "MMD² to D_v of the rows and the public seed set."
-"""Caption where nobody says by which family's protocol the rows were chosen."""
+"""Caption where the record names no protocol."""
 ALONE = "For the consumer alone. All of this follows from exact D_v: whoever has it can search for D_v."
 
 

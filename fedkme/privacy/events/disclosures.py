@@ -12,7 +12,7 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.events.mechanisms import Event, Relation, event_from_json, unreadable
 
 CURATOR = "curator"
-"""Observer: the curator, whatever its name is."""
+"""Observer: the curator, under any name."""
 CONSUMER = "consumer"
 """Name of a consumer that has no other name. As an observer, a consumer goes by its name."""
 OWNERS = "owners"

@@ -51,7 +51,7 @@ _PART = 5  # a figure is written so often
 
 
 Tallies: TypeAlias = "dict[tuple[str, Target], Coverage]"
-"""Coverage of each question, and what it is about."""
+"""Coverage by form of question and target."""
 
 
 @dataclass(slots=True)
