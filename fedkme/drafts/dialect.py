@@ -6,14 +6,16 @@ import codecs
 import csv
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
 
+from fedkme.drafts import words
 from fedkme.drafts.layout import layout_of
 from fedkme.errors import DataError, on_disk
-from fedkme.tables.cells import CODES, DAYS, date_of, day_of
+from fedkme.tables.axis import CODES
+from fedkme.tables.cells import DAYS, date_of, day_of
 from fedkme.tables.csv_rows import open_bytes, open_text
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.dates import day_in_form, english
@@ -71,6 +73,8 @@ _LIMIT = re.compile(r"[<>]=? ?\d+([.,]\d+)?")
 _MANY_NUMBERS = 10
 """Distinct numbers from which words among them may be more than a few."""
 _MOST_WORDS, _FEW_WORDS = 0.5, 0.1
+_REFUSALS, _OFTEN = (7.0, 8.0, 9.0), 0.1
+"""Codes of surveys, which are usual numbers elsewhere; share of rows from which -1 is a class."""
 _LINES, _LAST = 200, 20
 """Lines at the beginning and at the end of a file that are looked at."""
 _DECIMAL = {point: re.compile(rf"[+-]?\d+\{point}\d+") for point in ".,"}
@@ -184,6 +188,47 @@ def words_for_nothing(
         alone = public and len(others) == 1 and others[0].isalpha()
         words |= {text for text in others if alone or text.lower() in NOT_MEASURED or _LIMIT.fullmatch(text)}
     return sorted(words)
+
+
+def words_for_no_class(counts: Mapping[str, int], read: Callable[[str], float]) -> list[str]:
+    """Texts of a public label that stand for no class: words and codes, as long as two classes are left.
+
+    Words such as "none", which may be a class, stand for none beside numbers, yes and no alone.
+    """
+    texts = [text for text in counts if text]
+    nothing = {*words_for_nothing(Counter(counts), read, public=True)}
+    nothing |= {text for text in texts if words.plain(text) in words.NOTHING}
+    clear = {text for text in texts if text not in nothing and not is_number(text, read)}
+    if not {words.plain(text) for text in clear} <= words.YES | words.NO:
+        nothing -= {text for text in texts if words.plain(text) in words.STATES}
+    often = {text for text in texts if counts[text] >= _OFTEN * sum(counts[each] for each in texts)}
+    codes = codes_among([text for text in texts if text not in nothing], read)
+    codes = {text: code for text, code in codes.items() if code != -1.0 or text not in often}
+    for chosen in (nothing | codes.keys(), nothing):
+        if len({*texts} - chosen) >= 2:
+            return sorted(chosen)
+    return []
+
+
+def codes_among(names: Iterable[str], read: Callable[[str], float]) -> dict[str, float]:
+    """Usual codes for a missing value, by the texts of those names that are such: beside words, or far away.
+
+    7, 8 and 9 are codes beside two words, 0 and 1, or 1 and 2, as in surveys.
+    """
+    names = [*names]
+    numbers = {name: read(name) for name in names if is_number(name, read)}
+    values = {*numbers.values()}
+    if len(numbers) + 1 < len(names):
+        codes = values & {*CODES, *(_REFUSALS if values <= {*CODES, *_REFUSALS} else ())}
+    elif len(numbers) == len(names):
+        refusals = {*_REFUSALS} if sorted(values - {*CODES, *_REFUSALS}) in ([0, 1], [1, 2]) else set()
+        others = values - {*CODES} - refusals
+        low, high = min(others, default=0.0), max(others, default=0.0)
+        far = {code for code in values & {*CODES} if code < 0 <= low or code > high + 2 * (high - low)}
+        codes = far | (values & refusals) if len(others) > 1 else set()
+    else:
+        codes = set()
+    return {name: number for name, number in numbers.items() if number in codes}
 
 
 def is_number(text: str, read: Callable[[str], float]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.drafts.dialect import ISO, is_month_first, words_for_nothing
+from fedkme.drafts.dialect import ISO, is_month_first, words_for_no_class, words_for_nothing
 from fedkme.drafts.numbers import date_forms, date_spec, number_spec
 from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of
 from fedkme.errors import DataError, FedkmeWarning
@@ -262,7 +262,10 @@ def _column(
     sample = ColumnSample()
     for part in parts:
         sample.merge(part)
-    na = words_for_nothing(sample.counts, sample.number, public=True)
+    if label:
+        na = words_for_no_class(sample.counts, sample.number)
+    else:
+        na = words_for_nothing(sample.counts, sample.number, public=True)
     counts = Counter({text: count for text, count in sample.counts.items() if text and text not in na})
     filled = sample.numbers + sample.words - sum(sample.counts[word] for word in na)
     remark = f"{', '.join(na)} taken as no value" if na else ""
@@ -314,6 +317,10 @@ def _column(
     if not all(text.isprintable() for text in counts):
         return out("free text")
     spec = {"kind": "category", "name": name, "categories": _sorted_names(counts)}
+    if words := [word for word in na if word != "missing"]:  # the name of the gaps' own category
+        gaps |= {"na": words}
+    else:
+        gaps.pop("na", None)
     if len(counts) > MOST_NAMES:
         if _ID.search(name):
             return out("names of persons or of rows?")
@@ -352,7 +359,8 @@ def _classes(name: str, sample: ColumnSample, counts: Counter[str], filled: int)
     listed = _sorted_names(counts)
     few = not sample.many and len(listed) <= MOST_NAMES
     unlabelled = {"drop_unlabelled": True} if filled < sample.rows else {}
-    if sample.numbers >= filled and len(listed) > 2 and not (few and sample.whole):
+    numeric = sample.numbers >= filled and counts.keys() <= sample.values.keys()
+    if numeric and len(listed) > 2 and not (few and sample.whole):
         values = np.array(sorted(map(sample.number, counts.elements())))
         middle = values[values < values[-1]][-1:].min(initial=np.median(values))
         return {"categories": _HALVES, "positive_above": float(f"{middle:.12g}"), **unlabelled}

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.drafts.dialect import ISO, detect_file, forms_of_dates, in_other_order
+from fedkme.drafts.dialect import ISO, codes_among, detect_file, forms_of_dates, in_other_order
 from fedkme.drafts.words import UNITS, meanings, means_nothing, plain, plain_name, same_meaning
 from fedkme.errors import FedkmeError
-from fedkme.tables.cells import Cells, codes_beyond, day_of, days_of, texts
+from fedkme.tables.axis import codes_beyond
+from fedkme.tables.cells import Cells, day_of, days_of, texts
 from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names
 from fedkme.tables.csv_rows import Part
@@ -222,8 +223,11 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
         }
         strange = {cell: n for cell, n in others.items() if cell not in {*names, *needs.words}}
         needs.map = meanings(strange, names) | _same_numbers(strange, names, file)
+        texts_of_codes = codes_among([*names, *(strange.keys() - needs.map.keys())], file.number_reader())
+        needs.codes = {code: cell for cell, code in texts_of_codes.items() if cell in strange}
         if not (isinstance(spec, Category) and spec.other):
-            needs.names = Counter({cell: n for cell, n in strange.items() if cell not in needs.map})
+            known = {*needs.map, *needs.codes.values()}
+            needs.names = Counter({cell: n for cell, n in strange.items() if cell not in known})
         return needs
     day = isinstance(spec, Numeric) and spec.kind == "date"
     if day:

@@ -14,7 +14,8 @@ from typing import Any
 from zlib import crc32
 
 from fedkme.drafts.dialect import detect_file
-from fedkme.tables.cells import CODES, Cells, columns_of, normal, texts
+from fedkme.tables.axis import CODES
+from fedkme.tables.cells import Cells, columns_of, normal, texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_parts_of
 

@@ -39,6 +39,8 @@ MALE = _words(_FILE["male"])
 FEMALE = _words(_FILE["female"])
 NOTHING = _words(_FILE["nothing"]) | _words(_FILE["errors"])
 """Words for an empty cell, with errors of spreadsheets."""
+STATES = _words(_FILE["states"])
+"""Words of these that may be a class of a label."""
 NOT_MEASURED = _words(_FILE["not_measured"])
 """Words for an empty cell in columns of numbers and of days alone: elsewhere ND may be a state."""
 UNITS = _words(_FILE["units"])

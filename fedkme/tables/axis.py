@@ -1,4 +1,4 @@
-"""Public scale of a number: map of its values to [0, 1], and its bins (docs/decisions/019).
+"""Public scale of a number: map of its values to [0, 1], and its bins (docs/decisions/019); codes off it.
 
 A value is bent (by a logarithm, or not at all), then stretched piecewise so that all pieces between cuts have
 equal length. Both maps increase, so bins keep their order. Nothing is learnt from rows.
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
+from fedkme.tables.cells import day_of
 
 
 @dataclass(frozen=True)
@@ -81,3 +83,28 @@ class Axis:
     def _ends(self) -> Sequence[float]:
         ends: list[float] = self.bend(np.array([self.low, self.high])).tolist()
         return ends
+
+
+CODES = (-1.0, -7.0, -8.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
+"""Numbers that may stand for an empty cell, if all other values of the column are far from them."""
+DAY_CODES = tuple(map(day_of, ("1900-01-01", "1899-12-30", "9999-12-31", "9999-01-01")))
+"""Days that may."""
+
+
+def codes_beyond(values: FloatArray, bounds: tuple[float, float], *, day: bool = False) -> NDArray[np.bool_]:
+    """Mark usual codes for a missing value far beyond the bounds, or negative where nothing is.
+
+    Example: -9 and 999 beside an age of 0 to 120; not 99 beside one of 0 to 90, which may be an age.
+    """
+    low, high = bounds
+    if day:
+        return np.isin(values, DAY_CODES) & ((values < low) | (values > high))
+    reach = 2.0 * (high - low)
+    far = (values > high + reach) | ((values < 0) & (low >= 0)) | (values < low - reach)
+    return np.isin(values, CODES) & far
+
+
+def count_codes(numbers: FloatArray) -> int:
+    """Count usual codes for a missing value that are far from all other numbers."""
+    others = numbers[np.isfinite(numbers) & ~np.isin(numbers, CODES)]
+    return int(codes_beyond(numbers, (others.min(), others.max())).sum()) if len(others) else 0

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 
 Cells = NDArray[Any] | Sequence[str]
@@ -364,25 +363,6 @@ def column_names(names: Iterable[str], party: str, source: str = "") -> list[str
         cause = f"{where} names a column twice, '{twice[0]}'"
         raise DataError(cause, "Give each column a name of its own.")
     return header
-
-
-CODES = (-1.0, -7.0, -8.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
-"""Numbers that may stand for an empty cell, if all other values of the column are far from them."""
-DAY_CODES = tuple(map(day_of, ("1900-01-01", "1899-12-30", "9999-12-31", "9999-01-01")))
-"""Days that may."""
-
-
-def codes_beyond(values: FloatArray, bounds: tuple[float, float], *, day: bool = False) -> NDArray[np.bool_]:
-    """Mark usual codes for a missing value far beyond the bounds, or negative where nothing is.
-
-    Example: -9 and 999 beside an age of 0 to 120; not 99 beside one of 0 to 90, which may be an age.
-    """
-    low, high = bounds
-    if day:
-        return np.isin(values, DAY_CODES) & ((values < low) | (values > high))
-    reach = 2.0 * (high - low)
-    far = (values > high + reach) | ((values < 0) & (low >= 0)) | (values < low - reach)
-    return np.isin(values, CODES) & far
 
 
 def cells_are(count: int) -> str:

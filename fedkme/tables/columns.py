@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_
 
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
-from fedkme.tables.axis import Axis
-from fedkme.tables.cells import DAYS, as_seen, codes_beyond, date_of, day_of, days_of
+from fedkme.tables.axis import Axis, codes_beyond
+from fedkme.tables.cells import DAYS, as_seen, date_of, day_of, days_of
 from fedkme.tables.dates import DateForm
 
 Fault = tuple[str, str, Any]

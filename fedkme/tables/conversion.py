@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedkme.errors import DataError
+from fedkme.tables.axis import count_codes
 from fedkme.tables.cells import TRUTH, Cells, as_seen, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric
 from fedkme.tables.data_file import DataFile
@@ -33,6 +34,7 @@ MOST_MISSING = 12
 
 UNLABELLED = "rows without a label, left out"
 """Description of rows that `drop_unlabelled` leaves out."""
+CODED = "like a code for a missing value, taken as a number: list it under 'na' if it means nothing"
 NOT_LISTED = "a name not in the schema"
 """Beginning of the description of cells that are neither empty nor in a list."""
 MOST_CLIPPED, LEAST_ROWS = 0.9, 10
@@ -377,6 +379,7 @@ def _labels(cells: Cells, label: Label, file: DataFile, findings: _Findings) -> 
         return _categories(cells, spec, file, findings, _REMOVE).astype(np.int64)
     numbers = _numbers(cells, label.name, file, label, findings)
     wrong = {row for fault in findings.faults if fault.column == label.name for row in fault.rows}
-    empty = [row for row in np.flatnonzero(np.isnan(numbers)).tolist() if row not in wrong]
+    empty = [row for row in np.flatnonzero(~np.isfinite(numbers)).tolist() if row not in wrong]
     findings.add(label.name, _EMPTY, _REMOVE, empty)
+    findings.swallowed[label.name, CODED] += count_codes(numbers)
     return (numbers > label.positive_above).astype(np.int64)

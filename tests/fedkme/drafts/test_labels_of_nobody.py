@@ -1,0 +1,136 @@
+"""Codes and words for a missing value are no class of a label: neither in a draft nor in an edit."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkme.drafts.drafting import draft, draft_schema
+from fedkme.errors import DataError
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.files import examine, load_table
+from fedkme.tables.schema import schema_from
+from tests.fedkme.drafts.own_files import SCHEMA, rows, scenario, typed, write
+
+CODES = (
+    "-9",
+    "-99",
+    "999",
+    "9",
+    "99",
+    "-1",
+    "unknown",
+    "Unbekannt",
+    "NA",
+    ".",
+    "?",
+    "missing",
+    "inconnu",
+    "",
+)
+CLASSES = (("no", "yes"), ("0", "1"), ("1", "2"), ("A", "B"), ("mild", "none", "severe"), ("0", "1", "2"))
+STATES = (
+    ("mild", "none", "severe"),
+    ("+", "-"),
+    ("-1", "0", "1"),
+    ("-1", "1"),
+    ("7", "8", "9"),
+    ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"),
+    ("1", "2", "3"),
+    ("aucune", "forte", "légère"),
+    ("ND", "PD", "SD"),
+    ("1", "99"),
+    ("pending", "rejected", "settled"),
+)
+
+
+def column(names: Sequence[str], code: str = "", every: int = 1, count: int = 120) -> dict[str, list[str]]:
+    labels = [names[n % len(names)] for n in range(count)]
+    return {
+        "x": [str(n % 37 / 10) for n in range(count)],
+        "y": [code if every > 1 and n % every == every - 1 else label for n, label in enumerate(labels)],
+    }
+
+
+@given(st.sampled_from(CLASSES), st.sampled_from(CODES), st.integers(11, 30))
+def test_a_code_or_a_word_for_nothing_is_no_class_of_a_draft(
+    names: tuple[str, ...], code: str, every: int
+) -> None:
+    # A draft of labels no, yes, -9 had three classes, with the grade "Good": a code became a patient.
+    if code == "9" and names == ("0", "1", "2"):
+        return  # may be a state
+    drafted = draft(column(names, code, every), "y")
+    label = drafted.schema().label
+    assert label is not None
+    assert sorted(label.classes) == sorted(names)
+    assert label.drop_unlabelled
+    assert not code or code in label.na
+    assert not code or code in drafted.guesses["y"]  # and the draft says so
+
+
+@pytest.mark.parametrize("names", STATES, ids=",".join)
+def test_classes_that_look_like_nothing_stay_classes(names: Sequence[str]) -> None:
+    # Rows of "none" beside "mild" and "severe" were left out, and + and - were one class.
+    label = draft_schema(column(names), "y").label
+    assert label is not None
+    assert sorted(label.classes) == sorted(names)
+    assert not label.na
+
+
+@pytest.mark.parametrize("code", ["-9", "999", "-99.0", "inf", "9999"])
+def test_codes_among_the_numbers_of_a_label_are_on_no_side_of_its_cut(tmp_path: Path, code: str) -> None:
+    columns = column([f"{20 + n / 4}" for n in range(60)], code, 6)
+    drafted = draft(columns, "y")
+    label = drafted.schema().label
+    assert label is not None
+    assert label.positive_above is not None
+    assert float(code) in [float(word) for word in label.na]
+    assert label.drop_unlabelled
+    path = tmp_path / "north.csv"
+    write(str(path), columns)
+    assert len(load_table(DataFile(path=path), drafted.schema(), "north")) == 100
+    # a file of a schema that does not name the code
+    spec = {"columns": [{"name": "x", "kind": "numeric", "bounds": [0, 4]}]}
+    label_of = {"name": "y", "classes": ["low", "high"], "positive_above": 27.0}
+    found = examine(DataFile(path=path), schema_from({**spec, "label": label_of}), "north")
+    if code == "inf":
+        assert [fault.column for fault in found.faults] == ["y"]
+    else:
+        assert sum(n for (name, what), n in found.swallowed.items() if name == "y" and "code" in what) == 20
+
+
+@pytest.mark.parametrize("code", ["-9", "999", "9", "unknown"])
+@pytest.mark.parametrize("name", ["ill", "sex"])
+def test_a_code_of_a_file_is_no_new_name_of_the_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, name: str
+) -> None:
+    # `schema check --fix` gave the label the classes no, yes, -9 and 999.
+    monkeypatch.chdir(tmp_path)
+    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
+    north, south = rows(), rows()
+    north[name] = [code if n % 5 == 0 else cell for n, cell in enumerate(north[name])]
+    write("north.csv", north)
+    write("south.csv", south)
+    scenario(north="north.csv", south="south.csv")
+    typed("check", "schema.toml", "scenario.toml", code=DataError.code)
+    typed("check", "schema.toml", "scenario.toml", "--fix")
+    values = tomllib.loads(Path("schema.toml").read_text(encoding="utf-8"))
+    assert values["label"]["classes"] == ["no", "yes"]
+    assert code not in next(each for each in values["columns"] if each["name"] == "sex")["categories"]
+    own = tomllib.loads(Path("scenario.toml").read_text(encoding="utf-8"))["scenario"]["owners"]["north"]
+    assert code in {*own.get("na", ()), *own.get("columns", {}).get(name, {}).get("na", ())}
+    typed("check", "schema.toml", "scenario.toml")
+
+
+@pytest.mark.parametrize("names", [("no", "yes"), ("0", "1"), ("A", "B")])
+def test_a_draft_of_names_beside_the_word_missing_can_be_read(names: Sequence[str]) -> None:
+    # error 11: 'na' of the draft's own column has 'missing', which is one of its names
+    columns = {**column(("no", "yes")), "c": column(names, "missing", 9)["y"]}
+    schema = draft_schema(columns)
+    (spec,) = (each for each in schema.columns if each.name == "c")
+    assert getattr(spec, "missing", None) == "missing"
