@@ -268,7 +268,9 @@ class SumEvidence:
                 step = 1.0 if column.integer else (column.limits[1] - column.limits[0]) * 1e-9
                 own = sorted(each for other, each in cuts if other == name)
                 places = np.array([each + way * step for each in own for way in (-1.0, 0.0, 1.0)])
-                drawn = np.clip(places[rng.integers(0, len(places), len(table))], *column.limits)
+                # between the bounds and an atom beyond them no row can be
+                places = np.where(np.isin(places, column.atoms), places, np.clip(places, *column.bounds))
+                drawn = places[rng.integers(0, len(places), len(table))]
                 table[:, at] = np.where(rng.random(len(table)) < 0.75, drawn, table[:, at])
             rows = PublicRows(table, values_of(Table(table), self.schema))
             more = self._features_of(rows) @ self._basis.turn if cuts else self._basis.test[:0]

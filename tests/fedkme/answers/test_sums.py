@@ -117,3 +117,17 @@ def test_moments_of_rows_close_together_in_wide_bounds_are_answered() -> None:
     # Of 24 exact 95 % intervals, more than 2 miss with a chance of 11.6 %; the seeds are fixed.
     assert len(missed) <= 2, missed
     assert sum(not math.isnan(a.low) for a in answers) >= 12
+
+
+@pytest.mark.parametrize("question", ["mean(age) where age < 100", "share(age >= 100)", "count(age = 999)"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_questions_may_cut_between_the_bounds_and_an_atom_beyond_them(question: str, whole: bool) -> None:
+    # error 28 (not made): "column 'age': outside the public bounds": rows were tried at 99 and 101.
+    age = {"name": "age", "kind": "numeric", "bounds": [18, 90], "atoms": [999], "integer": whole}
+    schema = schema_from({"columns": [age, {"name": "x", "kind": "numeric", "bounds": [0, 1]}]})
+    rng = np.random.default_rng(1)
+    ages = np.where(rng.random(200) < 0.1, 999, rng.integers(18, 90, 200))
+    values = np.column_stack([ages, rng.random(200)])
+    method = make_method(release_settings({"kind": "moments"}), schema, None, 1)
+    release = from_bytes(asyncio.run(method.ask(FreshNoise(Table(values), schema, 0))))
+    assert single_answer(SumEvidence(release), question).question == question
