@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkme.answers.functions import AnyColumn, Cuts, Function, Values, columns_of, equal, names_of
 from fedkme.answers.grammar import Both, Column, ColumnTest, Condition, Either, Not, OneOf, Value, wrong
 from fedkme.arrays import FloatArray
+from fedkme.errors import SchemaError
 from fedkme.tables.cells import day_of
 from fedkme.tables.columns import GAPS, NO_GAP, Category, Numeric
 from fedkme.tables.schema import Schema
+
+MOST_TRIED = 1 << 18
+"""Most combinations of values at which the rules of some columns are tried."""
 
 _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -176,3 +181,70 @@ def _listed(names: Any) -> str:
     listed = list(names)
     more = f" and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
     return ", ".join(listed[:_MOST_NAMES]) + more
+
+
+def refuse_contradictions(broken: Mapping[str, Function], columns: Mapping[str, AnyColumn]) -> None:
+    """Refuse public rules of which no row can obey all, before owners are asked for counts, and pay.
+
+    Conditions are constant between the values at which they may jump, so each column is tried at and between
+    these. A value stays while values of the other columns of a rule, which stayed, obey with it all rules of
+    these columns (arc consistency, Mackworth 1977). A column without a value proves that no row obeys all.
+    Other contradictions are not seen: then no row can be made (`fedkme.answers.rules`).
+
+    Args:
+        broken: functions that are above 0 where a row breaks a rule, by the rule's text.
+        columns: all columns by name.
+
+    Raises:
+        SchemaError: names the rules.
+    """
+    cuts = {name: [f.cuts.get(name, frozenset()) for f in broken.values()] for name in columns}
+    values = {
+        name: _representatives(columns[name], frozenset().union(*cuts[name]))
+        for name in sorted(frozenset().union(*(f.columns for f in broken.values())))
+    }
+    stays = {name: np.ones(len(own), dtype=np.bool_) for name, own in values.items()}
+    before, left = -1, 0
+    while before != left:
+        before = left
+        for own in {f.columns: None for f in broken.values()}:
+            names = sorted(own)
+            if np.prod([len(values[name]) for name in names], dtype=np.float64) > MOST_TRIED:
+                continue
+            inside = {text: f for text, f in broken.items() if f.columns <= own}
+            right = _right(names, values, stays, inside.values())
+            if not right.any():
+                raise SchemaError(
+                    f"no row can obey the schema's rules: {'; '.join(inside)}", "Correct the rules."
+                )
+            for place, name in enumerate(names):
+                stays[name] &= right.any(axis=tuple(axis for axis in range(len(names)) if axis != place))
+        left = sum(int(np.count_nonzero(~each)) for each in stays.values())
+
+
+def _right(
+    names: Sequence[str],
+    values: Mapping[str, FloatArray],
+    stays: Mapping[str, NDArray[np.bool_]],
+    broken: Collection[Function],
+) -> NDArray[np.bool_]:
+    """Mark combinations of values that stayed and that obey rules, one axis for each column."""
+    right = np.logical_and.reduce(np.meshgrid(*(stays[name] for name in names), indexing="ij"))
+    grid = dict(zip(names, np.meshgrid(*(values[name] for name in names), indexing="ij"), strict=True))
+    for function in broken:
+        right = right & (function.of(grid) <= 0)
+    return np.asarray(right)
+
+
+def _representatives(column: AnyColumn, cuts: Collection[float]) -> FloatArray:
+    """Values of a column at and between which conditions may jump, with its bounds and atoms."""
+    if not isinstance(column, Numeric):
+        return np.arange(len(names_of(column)), dtype=np.float64)
+    low, high = column.bounds
+    ends = np.array([low, *sorted(cut for cut in cuts if low < cut < high), high])
+    tried = np.concatenate([ends, (ends[:-1] + ends[1:]) / 2.0])
+    if column.integer:
+        near = np.concatenate([np.floor(ends), np.ceil(ends)])
+        tried = np.concatenate([near - 1.0, near, near + 1.0])
+    tried = tried[(tried >= low) & (tried <= high)]
+    return np.unique([*tried, *column.atoms])

@@ -25,7 +25,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.answers.conditions import Conditions
+from fedkme.answers.conditions import Conditions, refuse_contradictions
 from fedkme.answers.functions import AnyColumn, Cuts, Function, Values, columns_of, names_of, values_of
 from fedkme.answers.grammar import parse_condition
 from fedkme.arrays import FloatArray, IntArray
@@ -85,7 +85,8 @@ class RowRules:
     """All rules of a schema.
 
     Raises:
-        SchemaError: on construction, for a rule that names no value of its columns; the text names the rule.
+        SchemaError: on construction, for a rule that names no value of its columns, or rules of which no row
+            obeys all; the text names them.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -96,6 +97,7 @@ class RowRules:
         never = [self._never(text) for text in schema.never]
         order = [self._order(*pair) for names in schema.order for pair in itertools.pairwise(names)]
         self.rules = (*never, *order, *(self._derived(name, each) for name, each in schema.derived.items()))
+        refuse_contradictions({each.text: each.broken for each in self.rules if each.by_cells}, self._columns)
 
     def counts(self, table: Table) -> dict[str, int]:
         """Number of rows that break each rule."""
@@ -233,6 +235,11 @@ class RowRules:
         total, *others = (cast(Numeric, each) for each in numbers)
         if total.integer and not all(each.integer for each in others):
             raise SchemaError(f"'{name}' is whole, and a part of it is not", "Take 'integer' from the sum.")
+        least, most = (sum(each.limits[end] for each in others) for end in (0, 1))
+        apart = least > total.limits[1] or most < total.limits[0]
+        if apart and not any(each.nullable for each in (total, *others)):
+            cause = f"'{name}' is never the sum of {' and '.join(parts)}, which is {least:g} to {most:g}"
+            raise SchemaError(cause, "Correct the rule, or the bounds of its columns.")
         slack = _SUM_SLACK * max(1.0, *map(abs, total.limits))
 
         def computed(values: Values) -> FloatArray:
