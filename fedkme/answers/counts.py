@@ -87,17 +87,17 @@ class CountEvidence:
         self._release = release
         self._binning = release.binning
         self._place = {name: place for place, name in enumerate(self._binning.names)}
-        self._columns = columns_of(release.schema)
+        self._columns = columns_of(self.schema)
         self._marginals: dict[Clique, _Marginal | None] = {}
         self._cells: dict[tuple[int, bool, tuple[float, ...], int], _Points] = {}
-        self._fine = {each.clique[0]: each for each in release.fine}
+        self._fine = {each.clique[0]: each for each in release.folded}
         self.finer = release.finer
         """Coding of numbers by fine bins."""
 
     @property
     def schema(self) -> Schema:
-        """Schema of the rows."""
-        return self._release.schema
+        """Schema of the rows, with the values that have codes of their own as atoms."""
+        return self._binning.coded
 
     @property
     def rows(self) -> int:
@@ -256,7 +256,8 @@ class CountEvidence:
         if marginal is not None:
             coarse, variance = coarse + marginal.table - marginal.table.mean(), marginal.variance
         fine, sigma = counted.values / self.rows, counted.sigma / self.rows
-        return FineShares(fine, sigma, within, coarse, variance, self.finer.count_atoms(clique[0]))
+        atoms = self.finer.count_atoms(clique[0])
+        return FineShares(fine, sigma, within, coarse, variance, atoms, counted.parts)
 
     def _points(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> _Points:
         key = place, binning is self.finer, cuts, pieces

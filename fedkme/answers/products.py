@@ -49,7 +49,7 @@ def product_of(products: Products, names: Sequence[str], one: str, two: str) -> 
 
 def scored_number(scores: NumberScores, finer: Binning, shares: FineShares) -> ScoredNumber:
     """A number by fine bins, with its scores and denoised shares."""
-    column = columns_of(finer.schema)[finer.names[scores.column]]
+    column = columns_of(finer.coded)[finer.names[scores.column]]
     assert isinstance(column, Numeric)
     half = (np.diff(finer.edges(column)) - column.integer) / 2.0
     return ScoredNumber(

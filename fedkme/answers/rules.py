@@ -164,9 +164,8 @@ class RowRules:
     def _cells(self, rule: RowRule, binning: Binning) -> tuple[Clique, NDArray[np.bool_] | None]:
         names = [name for name in binning.names if name in rule.broken.columns]
         clique = tuple(binning.names.index(name) for name in names)
-        tried = [
-            _tried(binning, self._columns[name], rule.broken.cuts.get(name, frozenset())) for name in names
-        ]
+        columns, cuts = columns_of(binning.coded), rule.broken.cuts
+        tried = [_tried(binning, columns[name], cuts.get(name, frozenset())) for name in names]
         shape = [binning.sizes[place] for place in clique]
         sizes = [len(codes) for codes, _ in tried]
         if not rule.by_cells or np.prod(sizes, dtype=np.float64) > MOST_CELLS:

@@ -11,6 +11,12 @@ curator may name: a numeric column of the schema that stands by itself and has n
 MOST_BINS even pieces, and increasing places in that grid. Any such choice is a partition of the column's
 values, so every row has exactly one code, whatever was named: the sensitivity of a marginal
 (`fedkme.features.counts`) is the same for all of them, and no edge lies where an even grid has none.
+
+**Own values.** A curator may also name the bounds of such a column, and 0 inside of them, as values with a
+code of their own: they become atoms of the column (`Binning.coded`). It says which of the three it means and
+names no number: each party takes the value from the schema. Codes are still a partition of the column's
+values, whichever are named, so the proof above holds for them, too: a replaced row leaves one code of a
+column and enters another.
 """
 
 from __future__ import annotations
@@ -57,6 +63,33 @@ class MergedBins:
             )
 
 
+OWN_VALUES = ("low", "high", "zero")
+"""Values of a number that may have a code of their own: its bounds, and 0 inside of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnValues:
+    """Values of a numeric column that have codes of their own, although its schema calls none an atom.
+
+    Attributes:
+        column: name of the column.
+        which: names from OWN_VALUES, in their order.
+
+    Raises:
+        ConfigError: on construction: no value is named, another one, or one twice.
+    """
+
+    column: str
+    which: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.which or self.which != tuple(name for name in OWN_VALUES if name in self.which):
+            raise ConfigError(
+                "values of a number with their own codes are not its bounds or 0",
+                "Compare the parties' versions.",
+            )
+
+
 @dataclass(frozen=True)
 class Binning:
     """Coding of rows as codes and back, with at most `bins` intervals for a numeric column.
@@ -65,15 +98,17 @@ class Binning:
         schema: schema of the rows.
         bins: most even intervals of a column.
         merged: bins of columns that have no even intervals.
+        own: values of columns that have codes of their own, behind those of the schema's atoms.
 
     Raises:
-        ConfigError: on construction: the number of bins is out of range, or bins are merged of a column that
-            is no number by itself, has cuts or other pieces, or is named twice.
+        ConfigError: on construction: the number of bins is out of range, or bins are merged or values named
+            of a column that is no number by itself, has cuts, or no such pieces or values, or is named twice.
     """
 
     schema: Schema
     bins: int = 16
     merged: tuple[MergedBins, ...] = ()
+    own: tuple[OwnValues, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:
@@ -81,9 +116,14 @@ class Binning:
                 f"{self.bins} bins for numeric columns are not between 1 and {MOST_BINS}",
                 "Take a few: noise is added to every cell.",
             )
-        free = {
-            c.name: c for c in self.schema.columns if isinstance(c, Numeric) and c.count == 1 and not c.cuts
-        }
+        free = _free(self.schema)
+        nameable = {name: values_to_name(column) for name, column in free.items()}
+        for own in self.own:
+            if not set(own.which) <= nameable.pop(own.column, {}).keys():
+                raise ConfigError(
+                    "values are named of a column that has no such values, or twice",
+                    "Compare the parties' schemas.",
+                )
         for each in self.merged:
             column = free.pop(each.column, None)
             if column is None or (each.starts and each.starts[-1] >= len(_even(column, each.grid)) - 1):
@@ -91,6 +131,20 @@ class Binning:
                     "bins are merged of a column that has no such even pieces, or twice",
                     "Compare the parties' schemas.",
                 )
+
+    @cached_property
+    def coded(self) -> Schema:
+        """The schema with own values as atoms behind its own: one atom, one code."""
+        if not self.own:
+            return self.schema
+        own = {each.column: each.which for each in self.own}
+        columns = tuple(
+            column.model_copy(update={"atoms": (*column.atoms, *_named(column, own[column.name]))})
+            if isinstance(column, Numeric) and column.name in own
+            else column
+            for column in self.schema.columns
+        )
+        return Schema.model_construct(**dict(self.schema) | {"columns": columns})
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -116,6 +170,8 @@ class Binning:
             values = column._filled(table.values[:, [place]].astype(np.float64))[:, 0]
             if isinstance(column, Numeric):
                 edges, level = self.edges(column), column.levels_of(values)
+                if column.clip:
+                    level = np.where(level > 0, level, column.levels_of(np.clip(values, *column.bounds)))
                 inside = np.searchsorted(edges[1:-1], values, side="right")
                 values = np.where(level > 0, len(edges) - 2 + level, inside)
             codes[:, place] = values.astype(np.int64)
@@ -160,7 +216,7 @@ class Binning:
     def orders(self) -> dict[int, tuple[int, ...]]:
         """Codes of each numeric column in the order of their numbers, by the column's place."""
         return {
-            place: tuple(np.argsort([*self.edges(column)[:-1], *column.atoms], kind="stable").tolist())
+            place: tuple(np.argsort(self.middles(column), kind="stable").tolist())
             for column, place in self._columns()
             if isinstance(column, Numeric)
         }
@@ -170,11 +226,16 @@ class Binning:
         return len(self._numeric_column(place).atoms)
 
     def within(self, place: int, coarse: Binning) -> IntArray:
-        """Code of a coarser binning that contains each code of a numeric column, (codes,)."""
-        column = self._numeric_column(place)
-        mine, theirs = self.edges(column), coarse.edges(column)
-        bins = np.searchsorted(theirs[1:-1], mine[:-1] + 1e-9 * np.diff(mine), side="right")
-        return np.concatenate([bins, len(theirs) - 1 + np.arange(len(column.atoms))])
+        """Code of a coarser binning that contains each code of a numeric column, (codes,).
+
+        A value that is an atom here and none there lies in its bin there.
+        """
+        column, theirs = self._numeric_column(place), coarse._numeric_column(place)
+        mine, ends = self.edges(column), coarse.edges(theirs)
+        values = np.concatenate([mine[:-1] + 1e-9 * np.diff(mine), column.atoms])
+        bins, level = np.searchsorted(ends[1:-1], values, side="right"), theirs.levels_of(values)
+        level[: len(mine) - 1] = 0  # a bin is no atom, though it may start at one
+        return np.where(level > 0, len(ends) - 2 + level, bins)
 
     def edges(self, column: Numeric) -> NDArray[np.float64]:
         """Ends of the bins of a numeric column, increasing; a whole number k stands for [k, k + 1)."""
@@ -196,7 +257,7 @@ class Binning:
     def _columns(self) -> Iterator[tuple[Numeric | Category, int]]:
         """Each column of a table with its place; a block counts as its columns."""
         place = 0
-        for column in self.schema.columns:
+        for column in self.coded.columns:
             for _ in range(column.count):
                 yield column, place
                 place += 1
@@ -211,8 +272,39 @@ def _even(column: Numeric, bins: int) -> NDArray[np.float64]:
 
 
 def finer(binning: Binning, pieces: int) -> Binning:
-    """Binning with `pieces` pieces of each bin, within the limit of bins."""
-    return Binning(binning.schema, min(binning.bins * pieces, MOST_BINS // binning.bins * binning.bins))
+    """Binning with `pieces` pieces of each bin, within the limit of bins, and the same own values."""
+    bins = min(binning.bins * pieces, MOST_BINS // binning.bins * binning.bins)
+    return Binning(binning.schema, bins, own=binning.own)
+
+
+def values_to_name(column: Numeric) -> dict[str, float]:
+    """Values of a number that may have a code of their own, by name; the schema's atoms have one already."""
+    low, high = column.bounds
+    values = dict(zip(OWN_VALUES, (low, high, 0.0), strict=True))
+    if column.kind == "date" or not low < 0.0 < high:
+        del values["zero"]
+    return {name: value for name, value in values.items() if value not in column.atoms}
+
+
+def all_own_values(binning: Binning, fine: Binning) -> tuple[OwnValues, ...]:
+    """Name all own values of numbers that have more bins in a finer binning."""
+    sizes = dict(zip(binning.names, zip(binning.sizes, fine.sizes, strict=True), strict=True))
+    return tuple(
+        OwnValues(name, tuple(values))
+        for name, column in _free(binning.schema).items()
+        if sizes[name][1] > sizes[name][0] and (values := values_to_name(column))
+    )
+
+
+def _free(schema: Schema) -> dict[str, Numeric]:
+    """Numbers whose codes a curator may change, by name."""
+    return {c.name: c for c in schema.columns if isinstance(c, Numeric) and c.count == 1 and not c.cuts}
+
+
+def _named(column: Numeric, which: Sequence[str]) -> list[float]:
+    """Own values by name."""
+    values = values_to_name(column)
+    return [values[name] for name in which]
 
 
 def check_domain(sizes: Sequence[int], ways: int, limit: int) -> None:

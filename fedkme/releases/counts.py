@@ -9,16 +9,16 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.config import validate
 from fedkme.errors import DataError, FedkmeError
-from fedkme.features.binning import Binning, MergedBins, finer
+from fedkme.features.binning import Binning, MergedBins, OwnValues, finer
 from fedkme.features.counts import (
     Clique,
     Groups,
@@ -47,6 +47,24 @@ class Measurement:
     clique: Clique
     values: FloatArray
     sigma: float
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedCounts(Measurement):
+    """Counts of a number by fine bins, in which values without a code of their own are in their bins.
+
+    Attributes:
+        parts: number of counts that were added up in each cell: its variance is as many times sigma^2.
+    """
+
+    parts: IntArray
+
+
+def folded(measured: Measurement, asked: Binning, kept: Binning) -> FoldedCounts:
+    """Fold counts of a number by the codes of one binning into those of another with fewer own values."""
+    home, size = asked.within(measured.clique[0], kept), kept.sizes[measured.clique[0]]
+    values = np.bincount(home, measured.values, size).astype(np.float64)
+    return FoldedCounts(measured.clique, values, measured.sigma, np.bincount(home, minlength=size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +122,15 @@ class StoredCounts:
         others: further measurements that were paid for, such as those by which the model was chosen.
         event: event of everything that was disclosed, as JSON.
         pieces: events of the single disclosures.
-        fine: counts of single numbers by fine bins.
+        fine: counts of single numbers by fine bins and the values of `fine_own`, as they were released.
         groups: columns of groups, behind those of the schema.
         grouped: measurements over groups, to which the model is fitted.
         tilts: measurements over groups, by which the label is drawn again.
         screen: parities; None where none were asked for.
         merged: bins of numbers that are merged from fine bins, by the counts of `fine`.
         products: products of scores by fine bins; None where none were asked for.
+        own: values that have codes of their own in all other tables, by the counts of `fine`.
+        fine_own: values that have codes of their own in `fine`.
     """
 
     schema: Schema
@@ -129,16 +149,29 @@ class StoredCounts:
     screen: Screen | None = None
     merged: tuple[MergedBins, ...] = ()
     products: Products | None = None
+    own: tuple[OwnValues, ...] = ()
+    fine_own: tuple[OwnValues, ...] = ()
 
     @property
     def binning(self) -> Binning:
         """Coding by which rows became codes."""
-        return Binning(self.schema, int(self.settings["bins"]), self.merged)
+        return Binning(self.schema, int(self.settings["bins"]), self.merged, self.own)
 
     @property
     def finer(self) -> Binning:
-        """Coding of numbers by the fine bins of `fine`."""
+        """Coding of numbers by fine bins, with the own values of all tables."""
         return finer(self.binning, int(self.settings.get("fine", 1)))
+
+    @property
+    def asked(self) -> Binning:
+        """Coding of numbers in `fine`."""
+        return replace(self.finer, own=self.fine_own)
+
+    @property
+    def folded(self) -> tuple[FoldedCounts, ...]:
+        """Counts of `fine` by the codes of `finer`."""
+        asked, kept = self.asked, self.finer
+        return tuple(folded(each, asked, kept) for each in self.fine)
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -166,6 +199,8 @@ class StoredCounts:
             "grouped": [[*each.clique, each.sigma] for each in self.grouped],
             "tilts": [[*each.clique, each.sigma] for each in self.tilts],
             "merged": [asdict(each) for each in self.merged],
+            "own": [asdict(each) for each in self.own],
+            "fine_own": [asdict(each) for each in self.fine_own],
         }
         arrays: dict[str, NDArray[Any]] = {f"counts{i}": each.values for i, each in enumerate(measured)}
         arrays |= {f"fine{i}": each.values for i, each in enumerate(self.fine)}
@@ -232,6 +267,8 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
                 for each in about.get("merged", ())
             ),
             _products(about["products"], arrays) if "products" in about else None,
+            _own_values(about.get("own", ())),
+            _own_values(about.get("fine_own", ())),
         )
         _check(release)
     except DataError:
@@ -274,6 +311,10 @@ def _groups(plain: Any) -> tuple[Groups, ...]:
     return tuple(Groups(int(column), tuple(map(int, of))) for column, *of in plain)
 
 
+def _own_values(plain: Any) -> tuple[OwnValues, ...]:
+    return tuple(OwnValues(str(each["column"]), tuple(map(str, each["which"]))) for each in plain)
+
+
 def _screen(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Screen:
     blocks = tuple(tuple(tuple(map(int, product)) for product in block) for block in plain["blocks"])
     sums = tuple(_finite(arrays[f"parities{i}"]) for i in range(len(blocks)))
@@ -305,7 +346,7 @@ def _check(release: StoredCounts) -> None:
         each.values.shape == (marginal_cells(each.clique, codes),) and 0.0 <= each.sigma < np.inf
         for codes, tables in (
             (sizes, release.measurements),
-            (release.finer.sizes, release.fine),
+            (release.asked.sizes, release.fine),
             (whole, (*release.grouped, *release.tilts)),
         )
         for each in tables
@@ -316,5 +357,9 @@ def _check(release: StoredCounts) -> None:
     if release.products is not None:
         check_scores((*release.products.ranks, *release.products.values), release.finer.sizes)
         fits &= 0.0 < release.products.sigma < np.inf
-    if not (release.fitted and fits and release.rows >= 1 and release.owners >= 1):
+    named, asked = (
+        {(each.column, name) for each in own for name in each.which}
+        for own in (release.own, release.fine_own)
+    )
+    if not (release.fitted and named <= asked and fits and release.rows >= 1 and release.owners >= 1):
         raise ValueError

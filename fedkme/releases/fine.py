@@ -9,7 +9,8 @@ public), and H_c the mean of h over the fine cells of c. Then the mean of h is e
 
     sum_i y_i (h_i - w_c H_c) + sum_c w_c H_c x_c.
 
-This estimate is linear in the released numbers and unbiased, and its covariance follows.
+A fine cell in which k counts were added up (`parts`) is k cells here, of which only the sum is known. This
+estimate is linear in the released numbers and unbiased, and its covariance follows.
 
 
 **Denoised shares** (`denoised`), for rows and bins: a run of cells is halved again and again. Its halves are
@@ -161,6 +162,7 @@ class FineShares:
         coarse: (K,) shares of the coarse cells, with noise; the shares add up to 1.
         variance: v of the coarse shares; infinite where these were not measured.
         atoms: number of cells at the end that are values of their own.
+        parts: number of counts that were added up in each fine cell; None: 1 each.
     """
 
     fine: FloatArray
@@ -169,10 +171,15 @@ class FineShares:
     coarse: FloatArray
     variance: float
     atoms: int = 0
+    parts: NDArray[np.int64] | None = None
+
+    @cached_property
+    def _parts(self) -> FloatArray:
+        return np.ones(len(self.fine)) if self.parts is None else self.parts.astype(np.float64)
 
     @cached_property
     def _sizes(self) -> FloatArray:
-        return np.maximum(np.bincount(self.within, minlength=len(self.coarse)), 1).astype(np.float64)
+        return np.maximum(self._summed(self._parts), 1.0)
 
     @cached_property
     def _weights(self) -> FloatArray:
@@ -186,22 +193,23 @@ class FineShares:
     def shares(self) -> FloatArray:
         """Estimated shares of the fine cells, (n,); unbiased, so some may be below 0."""
         more = self._weights * (self.coarse - self._summed(self.fine)) / self._sizes
-        shares = self.fine + more[self.within]
-        return np.asarray(shares + (1.0 - shares.sum()) / len(shares))
+        shares = self.fine + self._parts * more[self.within]
+        return np.asarray(shares + self._parts * ((1.0 - shares.sum()) / self._parts.sum()))
 
     def law(self, functions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Estimate means of functions of a fine cell, (n,) each, with the covariance of their noise."""
         means, own, other = list[float](), list[FloatArray](), list[FloatArray]()
         for each in functions:
-            middle = float(each.mean())
+            middle = float(self._parts @ each) / float(self._parts.sum())
             away = each - middle
-            coarse = self._weights * self._summed(away) / self._sizes
+            coarse = self._weights * self._summed(self._parts * away) / self._sizes
             own.append(away - coarse[self.within])
             other.append(coarse - coarse.mean())
             means.append(middle + float(own[-1] @ self.fine) + float(coarse @ self.coarse))
         fine, rough = np.array(own), np.array(other)
         variance = self.variance if np.isfinite(self.variance) else 0.0
-        return np.array(means), self.sigma**2 * (fine @ fine.T) + variance * (rough @ rough.T)
+        own_noise = self.sigma**2 * ((fine * self._parts) @ fine.T)
+        return np.array(means), own_noise + variance * (rough @ rough.T)
 
     def drawn(self, codes: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw a fine cell within each coarse cell of `codes`, (k,), by the denoised shares."""
@@ -235,11 +243,13 @@ class FineShares:
     def deviation(self, values: FloatArray) -> float:
         """Deviation of the noise in the mean of a function of a cell that is 0 in cells of mere noise."""
         seen = self.denoised > 0.0
-        sizes = np.maximum(np.bincount(self.within, seen, len(self.coarse)), 1.0)
-        values = np.where(seen, values - float(self.denoised @ values), 0.0)
-        middles = self._summed(values) / sizes
-        rest = np.where(seen, values - middles[self.within], 0.0)
-        return math.sqrt(self.sigma**2 * float(rest @ rest) + float(self._variances(sizes) @ middles**2))
+        parts = self._parts * seen
+        sizes = np.maximum(self._summed(parts), 1.0)
+        values = values - float(self.denoised @ values)
+        middles = self._summed(parts * values) / sizes
+        rest = values - middles[self.within]
+        own = self.sigma**2 * float(parts @ rest**2)
+        return math.sqrt(own + float(self._variances(sizes) @ middles**2))
 
     def _variances(self, sizes: FloatArray) -> FloatArray:
         """Variance of the noise in the share of each coarse cell, of so many fine cells."""

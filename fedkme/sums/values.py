@@ -15,7 +15,7 @@ from typing import Any
 
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError
-from fedkme.features.binning import MergedBins
+from fedkme.features.binning import MergedBins, OwnValues
 from fedkme.features.counts import MARGINAL_CELLS, SCORE_STEPS, Groups, NumberScores
 from fedkme.features.maps import MapSpec, spec_to_json
 from fedkme.features.sums import Layout
@@ -43,6 +43,7 @@ class Marginals:
         cliques: columns of each table of counts, ascending; the label is the last column of the schema.
         groups: columns of groups, behind the schema's.
         merged: bins of numeric columns that have no even bins.
+        own: bounds and zeros of numeric columns that have codes of their own.
 
     Raises:
         ConfigError: on construction: there is no clique, or a clique is not a set of columns.
@@ -52,6 +53,7 @@ class Marginals:
     cliques: tuple[tuple[int, ...], ...]
     groups: tuple[Groups, ...] = ()
     merged: tuple[MergedBins, ...] = ()
+    own: tuple[OwnValues, ...] = ()
 
     def __post_init__(self) -> None:
         ordered = all(list(clique) == sorted(set(clique)) and clique for clique in self.cliques)
@@ -71,6 +73,7 @@ class Parities:
         groups: columns of two groups, whose signs are multiplied.
         blocks: products of each block: places of groups, ascending.
         merged: bins of numeric columns that have no even bins.
+        own: bounds and zeros of numeric columns that have codes of their own.
 
     Raises:
         ConfigError: on construction: there are no products or too many, a product is no set of groups, or a
@@ -81,6 +84,7 @@ class Parities:
     groups: tuple[Groups, ...]
     blocks: tuple[tuple[tuple[int, ...], ...], ...]
     merged: tuple[MergedBins, ...] = ()
+    own: tuple[OwnValues, ...] = ()
 
     def __post_init__(self) -> None:
         _check_groups(self.groups, 2)
@@ -110,6 +114,7 @@ class ScoreProducts:
         bins: most bins of a numeric column.
         scores: columns of scores.
         blocks: places of the scores of each block, ascending; all pairs of a block are multiplied.
+        own: bounds and zeros of numeric columns that have codes of their own.
 
     Raises:
         ConfigError: on construction: there are no products or too many, a score is out of range, or a block
@@ -119,6 +124,7 @@ class ScoreProducts:
     bins: int
     scores: tuple[NumberScores, ...]
     blocks: tuple[tuple[int, ...], ...]
+    own: tuple[OwnValues, ...] = ()
 
     def __post_init__(self) -> None:
         fit = 2 <= len(self.scores) <= MOST_SCORES and self.blocks and len(self.blocks) <= len(self.scores)

@@ -130,21 +130,21 @@ class SumVector:
             self.length = self._sizes[0]
             return
         if query.marginals is not None:
-            self._binning = Binning(schema, query.marginals.bins, query.marginals.merged)
+            self._binning = Binning(schema, query.marginals.bins, query.marginals.merged, query.marginals.own)
             self._codes = sizes_with(query.marginals.groups, self._binning.sizes)
             self._sizes = [marginal_cells(clique, self._codes) for clique in query.marginals.cliques]
             self.length = sum(self._sizes)
             self._check_length()
             return
         if query.parities is not None:
-            self._binning = Binning(schema, query.parities.bins, query.parities.merged)
+            self._binning = Binning(schema, query.parities.bins, query.parities.merged, query.parities.own)
             sizes_with(query.parities.groups, self._binning.sizes)
             self._sizes = [len(block) for block in query.parities.blocks]
             self.length = sum(self._sizes)
             self._check_length()
             return
         if query.products is not None:
-            self._binning = Binning(schema, query.products.bins)
+            self._binning = Binning(schema, query.products.bins, own=query.products.own)
             check_scores(query.products.scores, self._binning.sizes)
             self._sizes = [count_products(len(block)) for block in query.products.blocks]
             self.length = sum(self._sizes)

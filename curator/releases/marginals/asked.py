@@ -45,7 +45,7 @@ class Counts:
     ) -> Screen:
         """Pooled parities with independent noise; one query to the owners."""
         binning, asked = self.binning, tuple(map(tuple, blocks))
-        question = Parities(binning.bins, tuple(groups), asked, binning.merged)
+        question = Parities(binning.bins, tuple(groups), asked, binning.merged, binning.own)
         answer = await self._on_loop(self.oracle.parities(question, sigmas))
         sums, deviations = zip(*answer, strict=True)
         return Screen(question.groups, question.blocks, tuple(sums), tuple(deviations))
@@ -55,7 +55,7 @@ class Counts:
         kinds = [each for each in (plan.ranks, plan.values) if each]
         starts = [0, len(plan.ranks)]
         blocks = tuple(tuple(range(at, at + len(each))) for at, each in zip(starts, kinds, strict=False))
-        question = ScoreProducts(self.binning.bins, (*plan.ranks, *plan.values), blocks)
+        question = ScoreProducts(self.binning.bins, (*plan.ranks, *plan.values), blocks, self.binning.own)
         sigmas = [plan.sigma * SCORE_STEPS**2] * len(blocks)
         sums, deviations = zip(*await self._on_loop(self.oracle.products(question, sigmas)), strict=True)
         ranks, values = (*sums, np.zeros(0))[:2]
@@ -72,7 +72,9 @@ class Counts:
         measurements: list[Measurement] = []
         sizes, binning = sizes_with(groups, self.binning.sizes), self.binning
         for start, end in _parts(cliques, lambda clique: marginal_cells(clique, sizes)):
-            question = Marginals(binning.bins, tuple(cliques[start:end]), tuple(groups), binning.merged)
+            question = Marginals(
+                binning.bins, tuple(cliques[start:end]), tuple(groups), binning.merged, binning.own
+            )
             part = None if sigmas is None else list(sigmas[start:end])
             answer = await self._on_loop(self.oracle.marginals(question, part))
             measurements += [

@@ -97,7 +97,7 @@ class SeenProducts:
         """Score the codes of tables by the fine counts; None without products."""
         if products is None:
             return None
-        counts, columns = {each.clique[0]: each for each in fine}, columns_of(finer.schema)
+        counts, columns = {each.clique[0]: each for each in fine}, columns_of(finer.coded)
         scores, shown = dict[int, FloatArray](), dict[int, float]()
         for each in products.ranks:
             place, bins = each.column, np.array(each.of) / SCORE_STEPS
@@ -167,7 +167,7 @@ def plan_products(finer: Binning, fine: Sequence[Measurement], rows: int, cost: 
     Returns:
         The question; None where it would tell little.
     """
-    columns, counts = columns_of(finer.schema), {each.clique[0]: each for each in fine}
+    columns, counts = columns_of(finer.coded), {each.clique[0]: each for each in fine}
     numbers, whole = _scored(finer)
     if not len(numbers) >= 2 or len(numbers) + len(whole) > MOST_SCORES:
         return None

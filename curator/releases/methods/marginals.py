@@ -28,21 +28,21 @@ from curator.releases.marginals.tilt import TiltedModel, tilted
 from curator.releases.marginals.zeros import start_with_zeros
 from curator.releases.method import Finished, Making, SumOracle, Tell
 from curator.releases.methods.copies import redrawn, sampled
+from curator.releases.methods.fine_bins import bins_by_counts
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.rules import SAME_CELLS, Obeying, RowRules
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
-from fedkme.features.binning import Binning, MergedBins, check_domain, finer
+from fedkme.features.binning import Binning, all_own_values, check_domain, finer
 from fedkme.features.counts import L2_STEP, Clique
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
-from fedkme.releases.counts import PROTOCOL, Measurement, Products, StoredCounts, counts_from_bytes
-from fedkme.releases.fine import worth_merging
+from fedkme.releases.counts import PROTOCOL, Measurement, Products, StoredCounts, counts_from_bytes, folded
 from fedkme.releases.settings import MarginalsSettings
-from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 from fedkme.verdict import CANNOT_TELL
 
@@ -84,7 +84,8 @@ class MarginalsMethod:
         self.settings = settings.model_copy(update={"seed": seed})
         self._schema = schema
         self._binning = Binning(schema, settings.bins)
-        self._finer = finer(self._binning, settings.fine)
+        fine_bins = finer(self._binning, settings.fine)
+        self._asked = replace(fine_bins, own=all_own_values(self._binning, fine_bins))
         self._rules = RowRules(schema)
         self._total = gaussian_sigma(settings.of_row, settings.delta) ** -2
         width = len(self._binning.sizes)
@@ -114,52 +115,30 @@ class MarginalsMethod:
             )
         loop = asyncio.get_running_loop()
         fine, epsilon = await self._fine(oracle, loop, mechanism == "independent")
+        noise = measurement_sigma(FULL_PAIRS * self._total / len(self._binning.sizes))
+        binning = bins_by_counts(self._binning, self._asked, fine, oracle.rows, noise)
+        finer_bins = finer(binning, self.settings.fine)
+        counted = [folded(measurement, self._asked, finer_bins) for measurement in fine]
         products: Products | None = None
         if mechanism == "rounds":
-            products, epsilon = await self._products(oracle, loop, fine, epsilon)
-        binning = self._from_counts(fine, oracle.rows)
-        seen = SeenProducts.of(products, fine, self._finer, binning, oracle.rows)
+            products, epsilon = await self._products(Counts(oracle, finer_bins, loop), counted, epsilon)
+        seen = SeenProducts.of(products, counted, finer_bins, binning, oracle.rows)
         # Fits between questions take seconds, so the mechanism runs in a thread with its own event loop.
         release = await in_thread(
             asyncio.run, self._run(mechanism, Counts(oracle, binning, loop), oracle, epsilon, seen)
         )
         return self._encoded(release, fine, products, binning, mechanism, oracle)
 
-    def _from_counts(self, fine: Sequence[Measurement], rows: int) -> Binning:
-        """Choose the bins of all further questions: merged ones for numbers that even bins tell little of.
-
-        There are at most so many merged bins that a cell of two numbers has as many rows, on average, as the
-        deviation of the noise that is foreseen for a pair. The fine counts are on disk before: a curator that
-        comes back has the same bins. What a curator may name, and why the sensitivity does not depend on it:
-        `fedkme.features.binning`.
-        """
-        noise = measurement_sigma(FULL_PAIRS * self._total / len(self._binning.sizes))
-        most, merged = max(2, int(math.sqrt(rows / noise))), list[MergedBins]()
-        names = {column.name: column for column in self._schema.columns}
-        for measurement in fine:
-            (place,) = measurement.clique
-            column = names.get(self._binning.names[place])
-            if not isinstance(column, Numeric) or column.count > 1:
-                continue
-            counts = measurement.values + (rows - measurement.values.sum()) / len(measurement.values)
-            counts = counts[: len(counts) - len(column.atoms)]
-            within = self._finer.within(place, self._binning)[: len(counts)]
-            runs = min(most, int(within.max()) + 1)
-            starts = worth_merging(counts, within, measurement.sigma, runs)
-            if starts is not None:
-                merged.append(MergedBins(column.name, self._finer.bins, starts))
-        return replace(self._binning, merged=tuple(merged))
-
     async def _fine(
         self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, alone: bool
     ) -> tuple[list[Measurement], float]:
-        """Count numbers by fine bins; return the tables and the epsilon that is left for the other tables.
+        """Count numbers by fine bins, and their bounds and 0 apart; return also the epsilon that is left.
 
         Relation, unit and sensitivity are those of every table (`marginals.budget`): mu^2 = 2 / sigma^2 each.
         Where the noise of a fine table exceeds the rows of an average bin, the tables tell nothing and are
         not asked for; this rule reads public numbers alone.
         """
-        finer_bins, epsilon = self._finer, self.settings.of_row
+        finer_bins, epsilon = self._asked, self.settings.of_row
         places = [
             p for p, (a, b) in enumerate(zip(finer_bins.sizes, self._binning.sizes, strict=True)) if a > b
         ]
@@ -178,19 +157,19 @@ class MarginalsMethod:
         return await Counts(oracle, finer_bins, loop).noisy(cliques, sigmas), epsilon_left
 
     async def _products(
-        self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, fine: Sequence[Measurement], epsilon: float
+        self, counts: Counts, fine: Sequence[Measurement], epsilon: float
     ) -> tuple[Products | None, float]:
         """Ask for products of scores (`marginals.products`); return also the epsilon that is left then."""
         counted = {measurement.clique[0] for measurement in fine}
-        finer_bins, orders = self._finer, self._binning.orders
+        finer_bins, orders, rows = counts.binning, self._binning.orders, counts.oracle.rows
         if any(len(order) > len(orders[p]) for p, order in finer_bins.orders.items() if p not in counted):
             return None, epsilon  # nothing is known of a number
-        cost, epsilon_left = self._spent(epsilon, products_share(finer_bins, oracle.rows, self._total))
-        plan = plan_products(finer_bins, fine, oracle.rows, cost)
+        cost, epsilon_left = self._spent(epsilon, products_share(finer_bins, rows, self._total))
+        plan = plan_products(finer_bins, fine, rows, cost)
         if plan is None:
             return None, epsilon
-        oracle.tell("measuring", "how each two numbers go together", 0.0)
-        return await Counts(oracle, finer_bins, loop).products(plan), epsilon_left
+        counts.oracle.tell("measuring", "how each two numbers go together", 0.0)
+        return await counts.products(plan), epsilon_left
 
     def _spent(self, epsilon: float, share: float) -> tuple[float, float]:
         """mu^2 of a first question, about a share of the whole budget's, and the epsilon left of `epsilon`.
@@ -279,6 +258,8 @@ class MarginalsMethod:
             release.screen,
             binning.merged,
             products,
+            binning.own,
+            self._asked.own if fine else (),
         )
         return stored.to_bytes()
 

@@ -99,7 +99,7 @@ def test_few_rows_have_more_of_the_budget_for_products() -> None:
 
 def test_products_tell_which_pair_of_numbers_a_model_lacks() -> None:
     stored = counts_from_bytes(released())
-    seen = SeenProducts.of(stored.products, stored.fine, stored.finer, stored.binning, stored.rows)
+    seen = SeenProducts.of(stored.products, stored.folded, stored.finer, stored.binning, stored.rows)
     assert seen is not None
     codes = stored.binning.encode(table(), "a test")
     joint = np.zeros([stored.binning.sizes[0], stored.binning.sizes[1]])
@@ -107,7 +107,7 @@ def test_products_tell_which_pair_of_numbers_a_model_lacks() -> None:
     apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
     assert seen.error((0, 1), joint) < 0.03
     assert 0.2 < seen.error((0, 1), apart) < 0.4  # they correlate by .8
-    assert SeenProducts.of(None, stored.fine, stored.finer, stored.binning, stored.rows) is None
+    assert SeenProducts.of(None, stored.folded, stored.finer, stored.binning, stored.rows) is None
 
 
 def test_two_numbers_of_few_rows_are_counted_for_their_product_alone() -> None:

@@ -1,0 +1,90 @@
+"""Bins of a release by its own fine counts: values with codes of their own, and merged bins.
+
+The fine counts have a cell for each bound of a number, and for 0 inside of them. Such a value keeps a code of
+its own in all later questions where many rows have it: it *stands out*. Else its rows stay in the bin around
+it, and nothing is as if it had been counted apart but the noise of one fine cell (`FoldedCounts`).
+
+All of this reads noisy counts and public numbers alone: post-processing, which costs nothing. The counts are
+on disk before, so a curator that comes back has the same bins. What a curator may name, and why the
+sensitivity does not depend on it: `fedkme.features.binning`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedkme.arrays import FloatArray
+from fedkme.features.binning import Binning, MergedBins, OwnValues, values_to_name
+from fedkme.releases.counts import Measurement, folded
+from fedkme.releases.fine import worth_merging
+from fedkme.tables.schema import Numeric
+
+LEAST_OWN = 0.5
+"""Least rows with a value that keeps a code of its own, for the rows of one of as many equal bins."""
+CLEAR_OWN = 4.0
+"""Deviations of noise by which rows with a value must exceed what the bins beside it let expect."""
+MORE_THAN_BESIDE = 2.0
+"""Times what the bins beside it let expect that a value must have: numbers near it are not as frequent."""
+
+
+def bins_by_counts(
+    binning: Binning, asked: Binning, fine: Sequence[Measurement], rows: int, noise: float
+) -> Binning:
+    """Choose the bins of all further questions.
+
+    There are at most so many merged bins that a cell of two numbers has as many rows, on average, as the
+    deviation of the noise that is foreseen for a pair.
+
+    Args:
+        binning: even bins.
+        asked: coding of the fine counts.
+        fine: counts of numbers by fine bins.
+        rows: N.
+        noise: deviation of the noise that is foreseen for a pair.
+    """
+    columns = {column.name: column for column in binning.schema.columns}
+    most, own, merged = max(2, int(math.sqrt(rows / noise))), list[OwnValues](), list[MergedBins]()
+    for measured in fine:
+        (place,) = measured.clique
+        column = columns.get(binning.names[place])
+        if not isinstance(column, Numeric) or column.count > 1:
+            continue
+        values = measured.values + (rows - measured.values.sum()) / len(measured.values)
+        measured = replace(measured, values=values)
+        runs = min(most, len(binning.edges(column)) - 1)
+        if which := tuple(_standing_out(column, asked, measured, LEAST_OWN * rows / runs)):
+            own.append(OwnValues(column.name, which))
+        kept = replace(asked, own=tuple(own))
+        bins = len(kept.edges(column)) - 1
+        counts = folded(measured, asked, kept).values[:bins]
+        within = kept.within(place, binning)[:bins]
+        starts = worth_merging(counts, within, measured.sigma, runs)
+        if starts is not None:
+            merged.append(MergedBins(column.name, asked.bins, starts))
+    return replace(binning, merged=tuple(merged), own=tuple(own))
+
+
+def _standing_out(column: Numeric, asked: Binning, measured: Measurement, least: float) -> Iterator[str]:
+    """Own values of a number that many rows have."""
+    edges, values = asked.edges(column), values_to_name(column)
+    bins = len(edges) - 1
+    names = next((own.which for own in asked.own if own.column == column.name), ())
+    for code, name in enumerate(names, bins + len(column.atoms)):
+        rows = float(measured.values[code])
+        beside = _beside(column, edges, measured.values[:bins], values[name])
+        clear = rows - beside > CLEAR_OWN * measured.sigma
+        if rows >= least and clear and rows > MORE_THAN_BESIDE * beside:
+            yield name
+
+
+def _beside(column: Numeric, edges: FloatArray, counts: FloatArray, value: float) -> float:
+    """Rows with a value that the bins around it let expect, if it were as frequent as values beside it."""
+    home = int(np.searchsorted(edges[1:-1], value, side="right"))
+    width = float(edges[home + 1] - edges[home])
+    steps = width if column.integer else width * 10.0 ** (0 if column.decimals is None else column.decimals)
+    around = counts[max(home - 1, 0) : home + 2]
+    return max(float(around.mean()), 0.0) / max(steps, 1.0)
