@@ -1,8 +1,9 @@
 """Bins of a release by its own fine counts: values with codes of their own, and merged bins.
 
 The fine counts have a cell for each bound of a number, and for 0 inside of them. Such a value keeps a code of
-its own in all later questions where many rows have it: it *stands out*. Else its rows stay in the bin around
-it, and nothing is as if it had been counted apart but the noise of one fine cell (`FoldedCounts`).
+its own in all later questions where it *stands out*: where as many rows have it as the least merged bin has,
+and clearly more than values beside it. Else its rows are added to the fine bin around it, whose noise is then
+that of two counts (`FoldedCounts`), and nothing else differs.
 
 All of this reads noisy counts and public numbers alone: post-processing, which costs nothing. The counts are
 on disk before, so a curator that comes back has the same bins. What a curator may name, and why the
@@ -20,11 +21,9 @@ import numpy as np
 from fedkme.arrays import FloatArray
 from fedkme.features.binning import Binning, MergedBins, OwnValues, values_to_name
 from fedkme.releases.counts import Measurement, folded
-from fedkme.releases.fine import worth_merging
+from fedkme.releases.fine import LEAST_RUN, worth_merging
 from fedkme.tables.schema import Numeric
 
-LEAST_OWN = 0.5
-"""Least rows with a value that keeps a code of its own, for the rows of one of as many equal bins."""
 CLEAR_OWN = 4.0
 """Deviations of noise by which rows with a value must exceed what the bins beside it let expect."""
 MORE_THAN_BESIDE = 2.0
@@ -56,7 +55,7 @@ def bins_by_counts(
         values = measured.values + (rows - measured.values.sum()) / len(measured.values)
         measured = replace(measured, values=values)
         runs = min(most, len(binning.edges(column)) - 1)
-        if which := tuple(_standing_out(column, asked, measured, LEAST_OWN * rows / runs)):
+        if which := tuple(_standing_out(column, asked, measured, LEAST_RUN * rows / runs)):
             own.append(OwnValues(column.name, which))
         kept = replace(asked, own=tuple(own))
         bins = len(kept.edges(column)) - 1
