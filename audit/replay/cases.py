@@ -375,7 +375,7 @@ def _releases(protocol: str) -> list[Case]:
         cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
         merged: dict[str, Any] = {"bins": 16, "epsilon": 60.0, "table": "crowded", "times": _MANY, **tables}
-        merged["exercises"] = ("merged bins",)
+        merged["exercises"] = ("merged bins", "own values")
         cases.append(_release(protocol, "bins merged by fine counts", **merged))
         cases.append(_release(protocol, "merged bins, the curator dies", curator_dies=11, **merged))
     return cases

@@ -92,6 +92,12 @@ CHECKS: Mapping[str, Callable[[Case, Played], bool]] = {
     "merged bins": lambda case, played: any(
         query.marginals is not None and bool(query.marginals.merged) for query in queries(played)
     ),
+    "own values": lambda case, played: any(
+        query.marginals is not None
+        and bool(query.marginals.own)
+        and max(map(len, query.marginals.cliques)) > 1
+        for query in queries(played)
+    ),
     "a pick": lambda case, played: _picks(played) > 0,
     "a second pick": lambda case, played: _picks(played) > 1,
     "edges": _edges,

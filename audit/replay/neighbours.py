@@ -39,7 +39,7 @@ PERSONS = SCHEMA.model_copy(update={"person": Person(column="who", rows=2)})
 CROWDED = SCHEMA.model_copy(
     update={"columns": (Numeric(name="income", bounds=(0.0, 100.0)), *SCHEMA.columns[1:])}
 )
-"""Most incomes are near the lower bound: bins are merged from fine counts."""
+"""Most incomes are near the lower bound, a quarter are at it: bins follow fine counts, and it has its own."""
 IMAGES = Schema(columns=(Numeric(name="pixel", bounds=(0.0, 1.0), count=64),), label=SCHEMA.label)
 """Rows that are images of eight times eight numbers."""
 
@@ -153,7 +153,8 @@ def _drawn(random: np.random.Generator, rows: int, schema: Schema) -> NDArray[np
     values = random.uniform(low, high, (rows, len(low)))
     whole = [isinstance(column, Category) for column in schema.columns for _ in column.names]
     crowded = [name == "income" for column in schema.columns for name in column.names]
-    values[:, crowded] = 100.0 * (values[:, crowded] / 100.0) ** 8
+    shares = values[:, crowded] / 100.0
+    values[:, crowded] = np.where(shares < 0.25, 0.0, 100.0 * shares**8)
     values[:, whole] = np.floor(random.uniform(low[whole], high[whole] + 1.0, (rows, sum(whole))))
     return values
 

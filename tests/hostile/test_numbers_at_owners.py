@@ -19,7 +19,7 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
 from fedkme.directives import Proposal
 from fedkme.errors import FedkmeError
-from fedkme.features.binning import MergedBins
+from fedkme.features.binning import MergedBins, OwnValues
 from fedkme.features.counts import Groups, NumberScores
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
@@ -67,10 +67,11 @@ MAP_SPECS = (
     SecondMomentsSpec(chosen=(0, 2), centre=(0.5, 0.5), scale=(1.0, 2.0)),
 )
 MERGED = (MergedBins(SCHEMA.columns[0].name, 16, (2, 9)),)
+OWN = (OwnValues(SCHEMA.columns[0].name, ("low", "high")),)
 QUERIES = (
     *(SumQuery((spec,), Layout(2), counts=True, weights=(1, 7)) for spec in MAP_SPECS),
     SumQuery((), Layout(2), sketch=spec_for(SCHEMA, 3)),
-    SumQuery((), Layout(), marginals=Marginals(4, ((0,),), merged=MERGED)),
+    SumQuery((), Layout(), marginals=Marginals(4, ((0,),), merged=MERGED, own=OWN)),
     SumQuery((), Layout(), weights=(3, 1), marginals=Marginals(4, ((0,), (1, 4)))),
     SumQuery((), Layout(), weights=(3,), marginals=Marginals(4, ((1, 5),), (Groups(0, (0, 0, 1, 1)),))),
     SumQuery(

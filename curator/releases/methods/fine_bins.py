@@ -26,6 +26,8 @@ from fedkme.tables.schema import Numeric
 
 CLEAR_OWN = 4.0
 """Deviations of noise by which rows with a value must exceed what the bins beside it let expect."""
+VALUES_OF_BIN = 10.0
+"""Values that rows of a fine bin have where the schema says neither `integer` nor `decimals`."""
 MORE_THAN_BESIDE = 2.0
 """Times what the bins beside it let expect that a value must have: numbers near it are not as frequent."""
 
@@ -82,8 +84,7 @@ def _standing_out(column: Numeric, asked: Binning, measured: Measurement, least:
 
 def _beside(column: Numeric, edges: FloatArray, counts: FloatArray, value: float) -> float:
     """Rows with a value that the bins around it let expect, if it were as frequent as values beside it."""
-    home = int(np.searchsorted(edges[1:-1], value, side="right"))
-    width = float(edges[home + 1] - edges[home])
-    steps = width if column.integer else width * 10.0 ** (0 if column.decimals is None else column.decimals)
-    around = counts[max(home - 1, 0) : home + 2]
-    return max(float(around.mean()), 0.0) / max(steps, 1.0)
+    home, values = int(np.searchsorted(edges[1:-1], value, side="right")), VALUES_OF_BIN
+    if column.integer or column.decimals is not None:
+        values = float(edges[home + 1] - edges[home]) * 10.0 ** (column.decimals or 0)
+    return max(float(counts[max(home - 1, 0) : home + 2].mean()), 0.0) / max(values, 1.0)

@@ -35,14 +35,15 @@ from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.rules import SAME_CELLS, Obeying, RowRules
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
-from fedkme.features.binning import Binning, all_own_values, check_domain, finer
+from fedkme.features.binning import Binning, all_own_values, check_domain, finer, values_to_name
 from fedkme.features.counts import L2_STEP, Clique
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.releases.counts import PROTOCOL, Measurement, Products, StoredCounts, counts_from_bytes, folded
 from fedkme.releases.settings import MarginalsSettings
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.cells import date_of
+from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.verdict import CANNOT_TELL
 
@@ -305,6 +306,7 @@ class MarginalsMethod:
             answers=card_answers(lambda: CountEvidence(stored), WeightedTable(table), making),
             notes=[
                 f"{len(measured)} marginals were measured: {_clique_names(stored)}",
+                *_own_value_notes(stored),
                 *(f"kept by drawing rows again, not in the model: {text}" for text in drawn_rules),
                 *([f"rows copied from others, to obey rules: {obeying.copied}"] if obeying.copied else []),
             ],
@@ -371,6 +373,20 @@ def _grade_of_models(stored: StoredCounts, made: Table) -> tuple[str, str] | Non
     share = min(most.rows / (2.0 * stored.rows), 1.0)
     how = f"rows lack how {names[-1]} depends on {', '.join(others)} and {last}"
     return "poor" if share >= MISSED else CANNOT_TELL, f"{how}: about {100 * share:.2g} % of them are off"
+
+
+def _own_value_notes(stored: StoredCounts) -> list[str]:
+    """Note the values that have codes of their own although the schema does not say so."""
+    columns = {column.name: column for column in stored.schema.columns}
+    texts = list[str]()
+    for own in stored.own:
+        if isinstance(column := columns[own.column], Numeric):
+            values = values_to_name(column)
+            shown = (
+                date_of(values[name]) if column.kind == "date" else f"{values[name]:g}" for name in own.which
+            )
+            texts.append(f"{own.column} {', '.join(shown)}")
+    return [f"values that many rows have, counted by themselves: {'; '.join(texts)}"] if texts else []
 
 
 def _clique_names(stored: StoredCounts) -> str:

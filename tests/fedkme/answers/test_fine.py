@@ -6,6 +6,7 @@ import asyncio
 import io
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,6 +59,25 @@ def test_estimates_have_the_stated_law_and_less_noise_than_the_fine_table() -> N
     assert whole[0] == pytest.approx(1.0)
     assert law[0, 0] == pytest.approx(0.0)
     assert noisy(1).shares.sum() == pytest.approx(1.0)
+
+
+def test_a_cell_of_two_counts_has_the_noise_of_both() -> None:
+    parts = np.array([2, 1, 1, 1, 3, 1, 1, 1])
+
+    def folded(seed: int) -> FineShares:
+        rng, plain = np.random.default_rng([seed, 1]), noisy(seed)
+        more = rng.normal(0, S * np.sqrt(parts - 1.0))
+        return replace(plain, fine=plain.fine + more, parts=parts)
+
+    functions = [np.arange(8.0), (np.arange(8) == 0).astype(float), (np.arange(8) > 3).astype(float)]
+    # 4,000 draws: see the test above. Each deviation is at most .05.
+    means = np.array([folded(seed).law(functions)[0] for seed in range(4000)])
+    _, covariance = folded(0).law(functions)
+    truths = [TRUE @ each for each in functions]
+    np.testing.assert_allclose(means.mean(axis=0), truths, atol=5 * 0.06 / math.sqrt(4000))
+    np.testing.assert_allclose(np.cov(means.T), covariance, rtol=0.15, atol=3e-5)
+    assert covariance[1, 1] > noisy(0).law(functions)[1][1, 1]
+    assert folded(2).shares.sum() == pytest.approx(1.0)
 
 
 def test_fine_counts_are_used_alone_without_coarse_counts() -> None:
