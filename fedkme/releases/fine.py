@@ -142,13 +142,15 @@ def worth_merging(
     Returns:
         First cell of every run after the first, as `run_starts` gives them.
     """
-    mass, even = max(float(counts.sum()), 1e-300), np.bincount(within, counts)
+    mass, even = float(counts.sum()), np.bincount(within, counts)
+    if mass < 1.0:  # own values have all rows, or noise says so
+        return None
     squares = (float(even @ even) - len(counts) * sigma**2) / mass**2
     if runs * squares <= 2.0:
         return None
     starts = run_starts(counts, sigma, runs)
     merged = np.add.reduceat(denoised(counts, mass, sigma), (0, *starts))
-    return starts if WORTH_MORE * float(merged @ merged) <= squares else None
+    return starts if starts and WORTH_MORE * float(merged @ merged) <= squares else None
 
 
 @dataclass(frozen=True, eq=False)

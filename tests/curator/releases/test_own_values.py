@@ -186,3 +186,18 @@ def test_noise_alone_names_no_value() -> None:
     for _ in range(800):
         counts = np.append(np.full(256, 1000 / 256), [0, 0, 0]) + random.normal(0, 40, 259)
         assert not bins_by_counts(even, asked, [Measurement((0,), counts, 40.0)], 1000, 100.0).own
+
+
+def test_a_number_that_is_one_value_in_all_rows_is_released() -> None:
+    # Noise says that fewer rows than none have another value, which must not divide by 0.
+    schema = Schema(columns=(Numeric(name="x", bounds=(0, 9)), Numeric(name="z", bounds=(0, 1))))
+    table = Table(np.column_stack([np.zeros(3000), np.random.default_rng(1).random(3000)]))
+    stored, made = released(table, schema)
+    assert stored.own == (OwnValues("x", ("low",)),)
+    assert (made.values[:, 0] == 0.0).mean() > 0.95
+    even = Binning(schema, 16)
+    asked = Binning(schema, 256, own=all_own_values(even, finer(even, 16)))
+    for rest in (-1.0, -1e-3, 0.0):
+        counts = np.append(np.full(256, rest / 256), [3000 - rest, 0])
+        named = bins_by_counts(even, asked, [Measurement((0,), counts, 1.0)], 3000, 100.0)
+        assert (named.own, named.merged) == (stored.own, ())
