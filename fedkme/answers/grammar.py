@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
 from fedkme.errors import QuestionError
+from fedkme.tables.cells import as_seen
 
 MOST_CHARACTERS = 20_000
 _DEEPEST = 50
@@ -161,8 +162,8 @@ def wrong(place: int, cause: str, remedy: str) -> QuestionError:
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = list(_tokens(text))
+        self._text = as_seen(text)
+        self._tokens = list(_tokens(self._text))
         self._at = 0
         self._depth = 0
 

@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator
 
 from fedkme.errors import DataError
 
@@ -139,6 +140,10 @@ def as_seen(text: str) -> str:
     if text.isascii():
         return text
     return re.sub(r"\s", " ", unicodedata.normalize("NFC", _NO_WIDTH.sub("", text)))
+
+
+Text = Annotated[str, AfterValidator(as_seen)]
+"""Text of a setting that is compared with names."""
 
 
 def foreign(text: str) -> str:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.tables.axis import Axis, codes_beyond
-from fedkme.tables.cells import DAYS, as_seen, date_of, day_of, days_of
+from fedkme.tables.cells import DAYS, Text, as_seen, date_of, day_of, days_of
 from fedkme.tables.dates import DateForm
 
 Fault = tuple[str, str, Any]
@@ -284,7 +284,7 @@ class Category(Settings):
     """Name of the column."""
     categories: tuple[Name, ...] = Field(min_length=1)
     """Names that a cell may have."""
-    missing: str | None = None
+    missing: Text | None = None
     """Category that stands for an empty cell, and for the few names that are not in the list: a party's file
     with more than its `unknown` of them is refused; none: refuse all."""
     nullable: bool = False

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.tables.cells import plain_number
+from fedkme.tables.cells import Text, plain_number
 from fedkme.tables.dates import DateForm
 
 _MARKS = {"": "", ",": ",", ".": ".", " ": " \u00a0\u202f", "'": "'\u2019"}
@@ -81,9 +81,9 @@ class DataFile(Settings):
     unknown: float = Field(0.01, ge=0, le=1)
     """Share of a column's rows that may have names which are not in the schema's list, where the schema has a
     category for missing ones: they become it. A file with more is refused when it is loaded."""
-    ignore: tuple[str, ...] = ()
+    ignore: tuple[Text, ...] = ()
     """Columns that are not used, by the file's own names; the schema's `ignore` has those of all files."""
-    columns: dict[str, FileColumn] = Field({})
+    columns: dict[Text, FileColumn] = Field({})
     """Columns of the schema that the file says otherwise, by the schema's name."""
     drop_unlabelled: bool = False
     """Rows without a label are left out and counted, as with the schema's `drop_unlabelled`."""

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from fedkme.config import Settings
+from fedkme.tables.cells import Text
 from fedkme.tables.columns import Name
 
 _KEYS = ("never", "order", "derived")
@@ -36,7 +37,7 @@ class DerivedColumn(Settings):
 
     function_of: Name | None = None
     """Column of categories, or label, that says the value."""
-    values: Annotated[Mapping[Name, FiniteFloat | str], _HASHED] = Field(default_factory=HashedMapping)
+    values: Annotated[Mapping[Name, FiniteFloat | Text], _HASHED] = Field(default_factory=HashedMapping)
     """Value for each category of that column: a number, or a category."""
     sum_of: tuple[Name, ...] = ()
     """Numbers that add up to the column."""
@@ -56,7 +57,7 @@ class DerivedColumn(Settings):
 class PublicRules(Settings):
     """Rules that made rows obey: no epsilon is spent on them, as they are known without looking at rows."""
 
-    never: tuple[str, ...] = ()
+    never: tuple[Text, ...] = ()
     """Conditions, in the language of `fedkme ask`, that hold for no row: "age < 15 and married = 'yes'"."""
     order: tuple[tuple[Name, ...], ...] = ()
     """Lists of dates or numbers, none of which is larger than the next: ["admitted", "discharged"]."""

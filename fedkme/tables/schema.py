@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
-from fedkme.tables.cells import date_of
+from fedkme.tables.cells import Text, date_of
 from fedkme.tables.columns import GAPS, Category, Label, Name, Numeric
 from fedkme.tables.rules import PublicRules
 from fedkme.tables.table import Table
@@ -88,7 +88,7 @@ class Schema(PublicRules):
     """Column that a model learns to predict; none: rows have no labels."""
     person: Person | None = None
     """Person whose rows are; without it every statement is about one row."""
-    ignore: tuple[str, ...] = ()
+    ignore: tuple[Text, ...] = ()
     """Columns of a file that are not used; any other column that is not described above is an error."""
 
     @model_validator(mode="before")

@@ -10,6 +10,7 @@ import gzip
 import io
 import os
 import tempfile
+import tomllib
 import unicodedata
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from fedkme.answers.grammar import parse
 from fedkme.drafts.drafting import draft_schema
 from fedkme.errors import FedkmeError, FedkmeWarning, SchemaError
 from fedkme.tables.cells import columns_of
@@ -242,6 +244,33 @@ def test_names_that_look_alike_are_one_name(seen: str, draw: st.DataObject) -> N
     twice = [unicodedata.normalize(form, f"{seen}é") for form in ("NFC", "NFD")]
     with pytest.raises(SchemaError, match="twice"):
         schema_from({"columns": [column | {"categories": twice}]})
+
+
+def test_a_schema_and_a_question_in_either_writing_are_one() -> None:
+    text = """
+never = ["größe > 9 and ort = 'Köln'"]
+order = [["größe", "höhe"]]
+ignore = ["Notiz é"]
+columns = [
+    {kind = "numeric", name = "größe", bounds = [0, 9]},
+    {kind = "numeric", name = "höhe", bounds = [0, 9]},
+    {kind = "category", name = "ort", categories = ["Köln", "Bonn", "ohne é"], missing = "ohne é"},
+    {kind = "category", name = "land", categories = ["é", "è"]},
+]
+label = {name = "krank é", classes = ["é", "è"]}
+[derived.land]
+function_of = "ort"
+values = {"Köln" = "é", "Bonn" = "è", "ohne é" = "è"}
+"""
+    composed, split = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+    assert composed != split
+    assert schema_from(tomllib.loads(composed)) == schema_from(tomllib.loads(split))
+    asked = [parse(unicodedata.normalize(form, "mean(größe) where ort = 'Köln'")) for form in ("NFC", "NFD")]
+    assert asked[0] == asked[1]
+    own = [
+        DataFile(path=Path("x"), columns={unicodedata.normalize(form, "höhe"): {}}) for form in ("NFC", "NFD")
+    ]
+    assert own[0] == own[1]
 
 
 def drafted(rows: Any) -> Any:
