@@ -92,6 +92,21 @@ def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     return same
 
 
+def alike(names: Iterable[str]) -> str:
+    """Remark on names that may be one name in several spellings; "" if there are none."""
+    spellings: dict[str, list[str]] = {}
+    names = list(names)
+    truth = {plain(name) for name in names} <= YES | NO
+    for name in names:
+        word = plain(name)
+        side = "yes" if word in YES - NO else "no" if word in NO - YES else word
+        spellings.setdefault(side if truth else " ".join(name.casefold().split()), []).append(name)
+    several = [", ".join(each) for each in spellings.values() if len(each) > 1]
+    if not several:
+        return ""
+    return f"one name in several spellings ({'; '.join(several)})? Keep one, then `check` says how to read it"
+
+
 def _sexes(cells: Sequence[str], names: Sequence[str]) -> Iterable[tuple[frozenset[str], frozenset[str]]]:
     """Words for male and female, with the letters of the languages that the cells and the names may be of."""
     of_cells, of_names = ([pair for pair in _SEXES if _letters(each) <= set(pair)] for each in (cells, names))

@@ -81,6 +81,34 @@ def test_a_hint_reads_the_file_once_it_is_pasted(folder: Path, case: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("cells", "kept"),
+    [
+        (["Male", "male", "MALE", "female"], ["Male", "female"]),
+        (["true", "T", "ja", "1", "0", "no"], ["True", "no"]),
+        (["New York", "new  york", "Köln", "köln"], ["New York", "Köln"]),
+        (["a", "A"], ["a"]),
+        (["a", "b", "Ä"], []),
+        (["1", "0", "2"], []),
+    ],
+)
+def test_a_draft_asks_about_spellings_and_check_reads_them(
+    folder: Path, cells: list[str], kept: list[str]
+) -> None:
+    # A column of yes and no, written in ten ways, became ten classes, and nobody was asked.
+    write("own.csv", rows() | {"sex": [cells[n % len(cells)] for n in range(60)]})
+    for label in ([], ["--label", "sex"]):
+        asked = re.search(r"one name in several spellings \((.*)\)\?", typed("draft", "own.csv", *label))
+        assert bool(asked) == bool(kept)
+    if len(kept) > 1:
+        text = SCHEMA.replace('["female", "male"]', toml_text(kept))
+        Path("schema.toml").write_text(text, encoding="utf-8")
+        Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
+        typed("check", "schema.toml", "owner.toml", "--fix")
+        assert "own.csv: 60 rows, no faults" in typed("check", "schema.toml", "owner.toml")
+        assert load_schema(Path("schema.toml")).columns[1].model_dump()["categories"] == tuple(kept)
+
+
+@pytest.mark.parametrize(
     ("name", "header", "guessed"),
     [
         ("weight", "Weight", False),
