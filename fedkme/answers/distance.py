@@ -72,8 +72,11 @@ def noisy_means(release: Comparable) -> Mapping[Hashable, NoisyMean]:
 def _of_counts(release: StoredCounts) -> Mapping[Hashable, NoisyMean]:
     """Shares by table; a table that was counted several times is averaged by precision."""
     means: dict[Hashable, NoisyMean] = {}
+    names, own_codes = release.finer.names, (*release.merged, *release.own)
     for each in release.measurements:
-        key = (each.clique, int(release.settings["bins"]))
+        columns = {names[place] for place in each.clique if place < len(names)}
+        codes = tuple(code for code in own_codes if code.column in columns)  # follow each release's counts
+        key = (each.clique, int(release.settings["bins"]), codes)
         new = NoisyMean(each.values / release.rows, (each.sigma / release.rows) ** 2, 1.0)
         means[key] = new if (old := means.get(key)) is None else _averaged(old, new)
     return means

@@ -145,15 +145,19 @@ def test_no_made_row_breaks_a_rule(
         derived["times"] = {"function_of": "married", "values": times}
     if "sum" in more:
         derived["pay"] = {"sum_of": ["wage", "bonus"]}
-    schema = schema_from(
-        {
-            "columns": [COLUMNS[name] for name in names],
-            "label": LABEL,
-            "never": [text for text, _ in never],
-            "order": [["start", "end"]] if "order" in more else [],
-            "derived": derived,
-        }
-    )
+    keys = {
+        "columns": [COLUMNS[name] for name in names],
+        "label": LABEL,
+        "never": [text for text, _ in never],
+        "order": [["start", "end"]] if "order" in more else [],
+        "derived": derived,
+    }
+    try:
+        schema = schema_from(keys)
+    except SchemaError as error:
+        if "no row can obey" in str(error):  # refused before owners pay
+            return
+        raise
     ratio = 1.0 if mechanism == "aim" else ratio  # AIM chooses by exact counts
     rows, epsilon = (4000, 30.0) if skewed else (40, 2.0)  # skewed ones get merged bins
     table = drawn_rows(schema, rows, seed, skewed)
