@@ -9,6 +9,7 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ class Worker:
     """Runs one task after another in a process; after a death a new process starts for the next task."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._process: _Process | None = None
 
     @property
     def pid(self) -> int | None:
@@ -34,7 +35,7 @@ class Worker:
     def perform(self, task: Task) -> Any:
         """Run a task; it is lost if no process can start, or if the process dies."""
         try:
-            process = self._process = self._process or _start()
+            process = self._process = self._process or _Process()
         except OSError as error:
             return LostTask(f"no process could be started for the task: {error.strerror}")
         assert process.stdin is not None
@@ -66,27 +67,37 @@ class Worker:
             _waited(process)
 
 
-def _start() -> subprocess.Popen[str]:
-    paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
-    environment = os.environ | dict.fromkeys(THREADS, "1")
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "sim.jobs.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-        start_new_session=True,  # ctrl-C reaches only the process that waits for this one
-    )
+class _Process(subprocess.Popen[str]):
+    """Process of a worker, with a folder for temporary files that is removed after its end, however it ends.
+
+    Such files hold owners' rows and keys. The process cannot promise to remove them: it may be killed, or
+    told to end in the middle of removing.
+    """
+
+    def __init__(self) -> None:
+        self.scratch = tempfile.TemporaryDirectory(prefix="fedkme-jobs-", ignore_cleanup_errors=True)
+        paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
+        environment = os.environ | dict.fromkeys(THREADS, "1") | {"TMPDIR": self.scratch.name}
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        super().__init__(
+            [sys.executable, "-P", "-m", "sim.jobs.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+            start_new_session=True,  # ctrl-C reaches only the process that waits for this one
+        )
 
 
-def _waited(process: subprocess.Popen[str]) -> int:
-    """Wait for a process, kill it after GRACE_S, and return its exit status."""
+def _waited(process: _Process) -> int:
+    """Wait for a process, kill it after GRACE_S, remove its files, and return its exit status."""
     try:
-        return process.wait(GRACE_S)
+        status = process.wait(GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        return process.wait()
+        status = process.wait()
+    process.scratch.cleanup()
+    return status
 
 
 def _end(status: int) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,31 @@ def test_tasks_in_processes(tmp_path: Path) -> None:
     assert dict(carry_out([], "slurm", tmp_path)) == {}
 
 
+def dies_with_files(begun: str) -> None:
+    """Task that is killed while it has a temporary folder."""
+    Path(begun).write_text(tempfile.mkdtemp(), encoding="utf-8")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_leaves_no_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A second SIGTERM, while a run's folder was removed, left owners' rows and keys in /tmp.
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    work = [task_of("die", dies_with_files, str(tmp_path / "begun")), *tasks(9)]
+    results = dict(carry_out(work, 1, tmp_path))
+    assert results == {0: LostTask("its process was killed by SIGKILL"), 1: 3}
+    folder = Path((tmp_path / "begun").read_text(encoding="utf-8"))
+    assert folder.is_relative_to(tmp_path / "scratch")
+    assert not list((tmp_path / "scratch").iterdir())
+
+
 def until_told(begun: str) -> str:
     """Task that ends in its own way when it is interrupted, as a run does."""
-    Path(begun).touch()
     with contextlib.suppress(KeyboardInterrupt):
-        time.sleep(WAIT_S)
+        Path(begun).write_text("begun", encoding="utf-8")  # a pipe: waits for who reads
+        signal.pause()
     return "partial"
 
 
@@ -59,10 +80,10 @@ def test_a_process_that_is_told_to_end_needs_no_kill(tmp_path: Path, monkeypatch
     monkeypatch.setattr(processes, "GRACE_S", WAIT_S)
     monkeypatch.setattr(subprocess.Popen, "kill", lambda process: pytest.fail("it was killed"))
     worker, begun = Worker(), tmp_path / "begun"
+    os.mkfifo(begun)
     with ThreadPoolExecutor() as thread:
         result = thread.submit(worker.perform, task_of("stubborn", until_told, str(begun)))
-        while not begun.exists():
-            time.sleep(0.02)
+        assert begun.read_text(encoding="utf-8") == "begun"
         worker.stop()
         assert result.result() == "partial"
 
