@@ -29,6 +29,7 @@ from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.weighted_points import WeightedPoints, distance
 from fedkme.errors import DataError
+from fedkme.features.binning import MergedBins, OwnValues
 from fedkme.features.domain import Domain
 from fedkme.releases.counts import StoredCounts
 from fedkme.releases.file import StoredRelease
@@ -72,10 +73,11 @@ def noisy_means(release: Comparable) -> Mapping[Hashable, NoisyMean]:
 def _of_counts(release: StoredCounts) -> Mapping[Hashable, NoisyMean]:
     """Shares by table; a table that was counted several times is averaged by precision."""
     means: dict[Hashable, NoisyMean] = {}
-    names, own_codes = release.finer.names, (*release.merged, *release.own)
+    names = release.binning.names
+    named: tuple[MergedBins | OwnValues, ...] = (*release.merged, *release.own)
     for each in release.measurements:
         columns = {names[place] for place in each.clique if place < len(names)}
-        codes = tuple(code for code in own_codes if code.column in columns)  # follow each release's counts
+        codes = tuple(code for code in named if code.column in columns)  # by the release's own counts
         key = (each.clique, int(release.settings["bins"]), codes)
         new = NoisyMean(each.values / release.rows, (each.sigma / release.rows) ** 2, 1.0)
         means[key] = new if (old := means.get(key)) is None else _averaged(old, new)
