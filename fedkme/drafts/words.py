@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 _SIGNS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i"})
@@ -75,11 +75,9 @@ def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
         mean anything.
     """
     names, same = tuple(names), dict[str, str]()
-    for alike in (str.casefold, plain, lambda text: text.lstrip("0") if text.isdecimal() else text):
-        by_word: dict[str, list[str]] = {}
-        for name in names:
-            by_word.setdefault(alike(name), []).append(name)
-        found = {cell: by_word.get(alike(cell), []) for cell in sorted(cells) if cell not in same}
+    for form in (str.casefold, plain, lambda text: text.lstrip("0") if text.isdecimal() else text):
+        by_form = _grouped(names, form)
+        found = {cell: by_form.get(form(cell), []) for cell in sorted(cells) if cell not in same}
         same |= {cell: listed[0] for cell, listed in found.items() if len(listed) == 1}
     others = [cell for cell in sorted(cells) if cell not in same]
     for first, second in ((YES - NO, NO - YES), *_sexes(others, names)):
@@ -94,17 +92,25 @@ def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
 
 def alike(names: Iterable[str]) -> str:
     """Remark on names that may be one name in several spellings; "" if there are none."""
-    spellings: dict[str, list[str]] = {}
     names = list(names)
     truth = {plain(name) for name in names} <= YES | NO
+    spellings = _grouped(names, _side if truth else lambda name: " ".join(name.casefold().split()))
+    several = "; ".join(", ".join(each) for each in spellings.values() if len(each) > 1)
+    remark = f"one name in several spellings ({several})? Keep one, then `check` says how to read it"
+    return remark if several else ""
+
+
+def _side(name: str) -> str:
+    word = plain(name)
+    return "yes" if word in YES - NO else "no" if word in NO - YES else word
+
+
+def _grouped(names: Iterable[str], form: Callable[[str], str]) -> dict[str, list[str]]:
+    """Names by their form."""
+    grouped: dict[str, list[str]] = {}
     for name in names:
-        word = plain(name)
-        side = "yes" if word in YES - NO else "no" if word in NO - YES else word
-        spellings.setdefault(side if truth else " ".join(name.casefold().split()), []).append(name)
-    several = [", ".join(each) for each in spellings.values() if len(each) > 1]
-    if not several:
-        return ""
-    return f"one name in several spellings ({'; '.join(several)})? Keep one, then `check` says how to read it"
+        grouped.setdefault(form(name), []).append(name)
+    return grouped
 
 
 def _sexes(cells: Sequence[str], names: Sequence[str]) -> Iterable[tuple[frozenset[str], frozenset[str]]]:

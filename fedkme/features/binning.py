@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -294,6 +295,16 @@ def all_own_values(binning: Binning, fine: Binning) -> tuple[OwnValues, ...]:
         for name, column in _free(binning.schema).items()
         if sizes[name][1] > sizes[name][0] and (values := values_to_name(column))
     )
+
+
+def own_values_of(plain: Iterable[Mapping[str, Any]]) -> tuple[OwnValues, ...]:
+    """Read own values from plain values, as questions and files of releases have them.
+
+    Raises:
+        ConfigError: what is named has no code of its own.
+        KeyError: a key is not there.
+    """
+    return tuple(OwnValues(str(each["column"]), tuple(map(str, each["which"]))) for each in plain)
 
 
 def _free(schema: Schema) -> dict[str, Numeric]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.config import validate
 from fedkme.errors import DataError, FedkmeError
-from fedkme.features.binning import Binning, MergedBins, OwnValues, finer
+from fedkme.features.binning import Binning, MergedBins, OwnValues, finer, own_values_of
 from fedkme.features.counts import (
     Clique,
     Groups,
@@ -267,8 +267,8 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
                 for each in about.get("merged", ())
             ),
             _products(about["products"], arrays) if "products" in about else None,
-            _own_values(about.get("own", ())),
-            _own_values(about.get("fine_own", ())),
+            own_values_of(about.get("own", ())),
+            own_values_of(about.get("fine_own", ())),
         )
         _check(release)
     except DataError:
@@ -309,10 +309,6 @@ def _tables(
 
 def _groups(plain: Any) -> tuple[Groups, ...]:
     return tuple(Groups(int(column), tuple(map(int, of))) for column, *of in plain)
-
-
-def _own_values(plain: Any) -> tuple[OwnValues, ...]:
-    return tuple(OwnValues(str(each["column"]), tuple(map(str, each["which"]))) for each in plain)
 
 
 def _screen(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Screen:

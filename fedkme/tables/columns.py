@@ -86,7 +86,7 @@ class Numeric(Settings):
     numbers. The unit is public: the bound nearest to 0 if all values have one sign, else 10^-decimals, 1 for
     whole numbers, or a thousandth of the longer bound."""
     cuts: tuple[Number, ...] = ()
-    """Public cut points, increasing, inside the bounds: bins lie between them, alike long in model space."""
+    """Public cut points, increasing, inside the bounds; bins between them are equally long in model space."""
     atoms: tuple[Number, ...] = ()
     """Values that many rows have, such as 0 or -1, inside the bounds or not: each is a bin of its own, and a
     category in model space."""

@@ -197,7 +197,7 @@ def check_names(
                 "It has one column: say with 'sep' what stands between cells; `fedkme schema check` finds it."
             )
         raise DataError(cause, remedy)
-    extra = sorted(set(present) - set(needed) - {as_seen(name) for name in allowed})
+    extra = sorted(set(present) - set(needed) - set(allowed))
     if extra:
         cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"
         raise DataError(cause, "List it under 'ignore' of the file's settings or of the schema.")

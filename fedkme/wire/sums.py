@@ -18,7 +18,7 @@ from fedkme.arrays import Numbers
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import SAME_RELEASE, ConfigError, FedkmeError, ProtocolError, SecureAggregationError
-from fedkme.features.binning import MergedBins, OwnValues
+from fedkme.features.binning import MergedBins, own_values_of
 from fedkme.features.counts import SCORE_STEPS, Groups, NumberScores
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.sums import Layout
@@ -84,7 +84,7 @@ def query_from_wire(message: pb.Query) -> SumQuery:
             plain = json_of(message.marginals)
             cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in plain["cliques"])
             groups, bins = _groups_from_json(plain.get("groups", ())), plain["bins"]
-            merged, own = _merged_from_json(plain.get("merged", ())), _own_from_json(plain.get("own", ()))
+            merged, own = _merged_from_json(plain.get("merged", ())), own_values_of(plain.get("own", ()))
             marginals = Marginals(_PLACES.count(bins, "a number of bins"), cliques, groups, merged, own)
             return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
         if message.parities:
@@ -115,10 +115,6 @@ def _merged_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[MergedBins, .
     )
 
 
-def _own_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[OwnValues, ...]:
-    return tuple(OwnValues(str(each["column"]), tuple(map(str, each["which"]))) for each in plain)
-
-
 def _cells_from_json(plain: Mapping[str, Any]) -> CellCounts:
     firsts = tuple(str(name) for name in plain["firsts"])
     return CellCounts(str(plain["code_book"]), _PLACES.count(plain["classes"], "a number of classes"), firsts)
@@ -136,7 +132,7 @@ def _parities_from_json(plain: Mapping[str, Any]) -> Parities:
         tuple(_PLACES.counts(product, "a parity's signs") for product in block) for block in plain["blocks"]
     )
     groups, merged = _groups_from_json(plain["groups"]), _merged_from_json(plain.get("merged", ()))
-    own = _own_from_json(plain.get("own", ()))
+    own = own_values_of(plain.get("own", ()))
     return Parities(_PLACES.count(plain["bins"], "a number of bins"), groups, blocks, merged, own)
 
 
@@ -148,7 +144,7 @@ def _products_from_json(plain: Mapping[str, Any]) -> ScoreProducts:
         for each in plain["scores"]
     )
     blocks = tuple(_PLACES.counts(block, "the scores of a block") for block in plain["blocks"])
-    own = _own_from_json(plain.get("own", ()))
+    own = own_values_of(plain.get("own", ()))
     return ScoreProducts(_PLACES.count(plain["bins"], "a number of bins"), scores, blocks, own)
 
 

@@ -283,10 +283,9 @@ def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
     if (place / FILE).exists():
         return SweepTable(place)
     record, matched = place / "record.json", place / "consumer" / alone("metrics.json")
-    released = (place / "release.npz").exists()  # or it stopped early
-    if not matched.exists() and (
-        released or (record.exists() and read_object(record).get("kind") == "release")
-    ):
+    released = (place / "release.npz").exists()
+    stopped = not released and record.exists() and read_object(record).get("kind") == "release"
+    if (released or stopped) and not matched.exists():
         return load_release_result(place)
     if place.is_dir() and not place_of(place, "metrics.json").exists():
         raise ConfigError(f"{place} is no folder of a run or a sweep", REMEDY)

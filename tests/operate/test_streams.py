@@ -11,6 +11,7 @@ import pytest
 
 from fedkme.command_line import explained
 from operate.cli import _INTERRUPTED
+from tests.parties import WAIT_S
 
 FEDKME = str(Path(sys.executable).with_name("fedkme"))
 SCHEMA = f'"{FEDKME}" schema json schema'
@@ -131,7 +132,7 @@ def test_the_line_of_an_interrupted_command_is_one(capsys: pytest.CaptureFixture
 def test_a_signal_during_a_finalizer_of_any_library_is_not_lost() -> None:
     # pyarrow's ParquetWriter.__del__ swallowed SIGTERM, and a sweep that was told to stop ran to its end.
     code = """
-import signal, time
+import signal
 from fedkme.command_line import interrupt_on
 
 class Finalized:
@@ -141,9 +142,10 @@ class Finalized:
 interrupt_on([signal.SIGTERM])
 try:
     Finalized()
-    time.sleep(60)
+    signal.pause()
 except KeyboardInterrupt:
     print("interrupted")
 """
-    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code]
+    end = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert (end.stdout, end.stderr, end.returncode) == ("interrupted\n", "", 0)

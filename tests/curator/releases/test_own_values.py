@@ -82,7 +82,9 @@ def test_any_own_values_are_a_partition_of_rows(named: list[tuple[str, str]], se
         narrow = folded(Measurement((place,), counts.astype(float), 1.0), asked, kept)
         assert (narrow.values == marginal_counts(codes[kept], (place,), kept.sizes)).all()
         assert narrow.parts.sum() == asked.sizes[place]
-        middles = [kept.middles(kept.coded.columns[place])[code] for code in kept.orders[place]]  # type: ignore[arg-type]
+        column = kept.coded.columns[place]
+        assert isinstance(column, Numeric)
+        middles = [kept.middles(column)[code] for code in kept.orders[place]]
         assert middles == sorted(middles)
 
 
