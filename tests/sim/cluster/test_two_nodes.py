@@ -41,12 +41,13 @@ def test_two_nodes_one_of_which_dies(tmp_path: Path) -> None:
     if why := why_not():
         pytest.skip(f"skipped: no Ray cluster can be made here: {why}")
     file = write_own_files(tmp_path, dict.fromkeys(OWNERS, 30))
+    found = tmp_path / "outcome.json"
     environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
     with subprocess.Popen(
-        [*IN_A_NAMESPACE, sys.executable, "-m", "tests.sim.cluster.two_nodes", file],
+        [*IN_A_NAMESPACE, sys.executable, "-m", "tests.sim.cluster.two_nodes", file, found],
         cwd=ROOT,
         env=environment,
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -56,9 +57,9 @@ def test_two_nodes_one_of_which_dies(tmp_path: Path) -> None:
         local = asyncio.run(summarize(market_of(scenario, settings.seed), scenario, settings))
         run = sweep_runs(file)[0]
         alone = measure(run.settings)
-        out, err = process.communicate(timeout=LONGEST_S)
+        _, err = process.communicate(timeout=LONGEST_S)
     assert process.returncode == 0, err[-4000:]
-    outcome = json.loads(out.splitlines()[-1])
+    outcome = json.loads(found.read_text(encoding="utf-8"))
 
     assert local["record"]["status"] == "complete"
     assert outcome["whole"] == local

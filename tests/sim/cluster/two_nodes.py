@@ -96,8 +96,11 @@ async def lose_a_node(node: Any, file: Path) -> dict[str, Any]:
     return {"whole": whole, "cut": cut, "said": lines, "rows": rows_found}
 
 
-def main(file: Path) -> None:
-    """Start two nodes and do everything; prints one line of JSON."""
+def main(file: Path, outcome: Path) -> None:
+    """Start two nodes, do everything, and write what came of it as JSON.
+
+    Ray may print to standard output when a node dies.
+    """
     from ray import cluster_utils
 
     head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": STORE}
@@ -107,10 +110,10 @@ def main(file: Path) -> None:
     try:
         node = cluster.add_node(num_cpus=1, object_store_memory=STORE)
         with connected(cluster.address):
-            print(json.dumps(asyncio.run(lose_a_node(node, file))))
+            outcome.write_text(json.dumps(asyncio.run(lose_a_node(node, file))), encoding="utf-8")
     finally:
         cluster.shutdown()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

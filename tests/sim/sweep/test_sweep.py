@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -137,10 +138,10 @@ def test_a_process_that_cannot_be_started_costs_its_run_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The sweep waited for ever for the row of a run whose thread had died.
-    def full() -> None:
+    def full(*args: object, **settings: object) -> None:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    monkeypatch.setattr(processes, "_start", full)
+    monkeypatch.setattr(subprocess.Popen, "__init__", full)
     rows = sweep(settings(tmp_path, grid={"p": (4, 6)})).rows
     assert [(row["code"], row["cause"]) for row in rows] == [
         (40, f"the run was lost: no process could be started for the task: {os.strerror(errno.EAGAIN)}")
