@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,15 +35,17 @@ def connected(address: str | None = None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RuntimeError, ValueError) as error:
-        first = str(error).partition("\n")[0].rstrip(".")
-        where = address or "this machine"
-        raise ConnectionFailedError(
-            f"no Ray cluster at {where}: {first}", "Start it, or correct the address (docs/scaling.md)."
-        ) from None
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    # Ray prints a node's death to standard output, which is for what a command is asked for, JSON say.
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, RuntimeError, ValueError) as error:
+            first = str(error).partition("\n")[0].rstrip(".")
+            where = address or "this machine"
+            raise ConnectionFailedError(
+                f"no Ray cluster at {where}: {first}", "Start it, or correct the address (docs/scaling.md)."
+            ) from None
+        try:
+            yield ray
+        finally:
+            ray.shutdown()

@@ -47,7 +47,7 @@ def test_two_nodes_one_of_which_dies(tmp_path: Path) -> None:
         [*IN_A_NAMESPACE, sys.executable, "-m", "tests.sim.cluster.two_nodes", file, found],
         cwd=ROOT,
         env=environment,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -57,8 +57,9 @@ def test_two_nodes_one_of_which_dies(tmp_path: Path) -> None:
         local = asyncio.run(summarize(market_of(scenario, settings.seed), scenario, settings))
         run = sweep_runs(file)[0]
         alone = measure(run.settings)
-        _, err = process.communicate(timeout=LONGEST_S)
+        out, err = process.communicate(timeout=LONGEST_S)
     assert process.returncode == 0, err[-4000:]
+    assert not out  # Ray printed "marked dead" where a command prints JSON
     outcome = json.loads(found.read_text(encoding="utf-8"))
 
     assert local["record"]["status"] == "complete"

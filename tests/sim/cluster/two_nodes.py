@@ -97,10 +97,7 @@ async def lose_a_node(node: Any, file: Path) -> dict[str, Any]:
 
 
 def main(file: Path, outcome: Path) -> None:
-    """Start two nodes, do everything, and write what came of it as JSON.
-
-    Ray may print to standard output when a node dies.
-    """
+    """Start two nodes, do everything, and write what came of it as JSON."""
     from ray import cluster_utils
 
     head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": STORE}
