@@ -7,7 +7,7 @@ SecureAggregationError for a message of an aggregation. The receiver of a value 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -60,10 +60,7 @@ def query_to_wire(query: SumQuery) -> pb.Query:
             counts=query.counts,
             weights=query.weights,
             sketch="" if query.sketch is None else json.dumps(query.sketch.to_json(), sort_keys=True),
-            marginals="" if query.marginals is None else json.dumps(asdict(query.marginals)),
-            cells="" if query.cells is None else json.dumps(asdict(query.cells)),
-            parities="" if query.parities is None else json.dumps(asdict(query.parities)),
-            products="" if query.products is None else json.dumps(asdict(query.products)),
+            **{name: _json_or_empty(getattr(query, name)) for name in _QUESTIONS},
         )
     )
 
@@ -80,22 +77,10 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         if message.sketch:
             projection = ProjectionSpec(**json_of(message.sketch))
             return SumQuery((), Layout(message.classes or None), message.counts, sketch=projection)
-        if message.marginals:
-            plain = json_of(message.marginals)
-            cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in plain["cliques"])
-            groups, bins = _groups_from_json(plain.get("groups", ())), plain["bins"]
-            merged, own = _merged_from_json(plain.get("merged", ())), own_values_of(plain.get("own", ()))
-            marginals = Marginals(_PLACES.count(bins, "a number of bins"), cliques, groups, merged, own)
-            return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
-        if message.parities:
-            parities = _parities_from_json(json_of(message.parities))
-            return SumQuery((), Layout(), message.counts, tuple(message.weights), parities=parities)
-        if message.products:
-            products = _products_from_json(json_of(message.products))
-            return SumQuery((), Layout(), message.counts, tuple(message.weights), products=products)
-        if message.cells:
-            cells = _cells_from_json(json_of(message.cells))
-            return SumQuery((), Layout(), message.counts, tuple(message.weights), cells=cells)
+        for name, decode in _QUESTIONS.items():
+            if text := getattr(message, name):
+                question: dict[str, Any] = {name: decode(json_of(text))}
+                return SumQuery((), Layout(), message.counts, tuple(message.weights), **question)
         specs = tuple(spec_from_json(json_of(text)) for text in message.maps)
         return SumQuery(specs, Layout(message.classes or None), message.counts, tuple(message.weights))
     except ConfigError as error:
@@ -104,39 +89,47 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         raise ProtocolError("a question asks for a feature map that cannot be read") from None
 
 
-def _merged_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[MergedBins, ...]:
-    return tuple(
-        MergedBins(
-            str(each["column"]),
-            _PLACES.count(each["grid"], "a number of bins"),
-            _PLACES.counts(each["starts"], "the starts of merged bins"),
-        )
-        for each in plain
-    )
+def _json_or_empty(question: Marginals | Parities | ScoreProducts | CellCounts | None) -> str:
+    return "" if question is None else json.dumps(asdict(question))
 
 
-def _cells_from_json(plain: Mapping[str, Any]) -> CellCounts:
-    firsts = tuple(str(name) for name in plain["firsts"])
-    return CellCounts(str(plain["code_book"]), _PLACES.count(plain["classes"], "a number of classes"), firsts)
+def _bins(plain: Mapping[str, Any]) -> int:
+    return _PLACES.count(plain["bins"], "a number of bins")
 
 
-def _groups_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Groups, ...]:
+def _groups(plain: Sequence[Mapping[str, Any]]) -> tuple[Groups, ...]:
     return tuple(
         Groups(_PLACES.count(each["column"], "a column of groups"), _PLACES.counts(each["of"], "groups"))
         for each in plain
     )
 
 
-def _parities_from_json(plain: Mapping[str, Any]) -> Parities:
+def _codes(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes of numbers' codes; questions of earlier releases have none."""
+    merged = tuple(
+        MergedBins(
+            str(each["column"]),
+            _PLACES.count(each["grid"], "a number of bins"),
+            _PLACES.counts(each["starts"], "the starts of merged bins"),
+        )
+        for each in plain.get("merged", ())
+    )
+    return {"merged": merged, "own": own_values_of(plain.get("own", ()))}
+
+
+def _marginals(plain: Mapping[str, Any]) -> Marginals:
+    cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in plain["cliques"])
+    return Marginals(_bins(plain), cliques, _groups(plain.get("groups", ())), **_codes(plain))
+
+
+def _parities(plain: Mapping[str, Any]) -> Parities:
     blocks = tuple(
         tuple(_PLACES.counts(product, "a parity's signs") for product in block) for block in plain["blocks"]
     )
-    groups, merged = _groups_from_json(plain["groups"]), _merged_from_json(plain.get("merged", ()))
-    own = own_values_of(plain.get("own", ()))
-    return Parities(_PLACES.count(plain["bins"], "a number of bins"), groups, blocks, merged, own)
+    return Parities(_bins(plain), _groups(plain["groups"]), blocks, **_codes(plain))
 
 
-def _products_from_json(plain: Mapping[str, Any]) -> ScoreProducts:
+def _products(plain: Mapping[str, Any]) -> ScoreProducts:
     scores = tuple(
         NumberScores(
             _PLACES.count(each["column"], "a column of scores"), _SCORES.counts(each["of"], "scores")
@@ -144,8 +137,21 @@ def _products_from_json(plain: Mapping[str, Any]) -> ScoreProducts:
         for each in plain["scores"]
     )
     blocks = tuple(_PLACES.counts(block, "the scores of a block") for block in plain["blocks"])
-    own = own_values_of(plain.get("own", ()))
-    return ScoreProducts(_PLACES.count(plain["bins"], "a number of bins"), scores, blocks, own)
+    return ScoreProducts(_bins(plain), scores, blocks, own_values_of(plain.get("own", ())))
+
+
+def _cells(plain: Mapping[str, Any]) -> CellCounts:
+    firsts = tuple(str(name) for name in plain["firsts"])
+    return CellCounts(str(plain["code_book"]), _PLACES.count(plain["classes"], "a number of classes"), firsts)
+
+
+_QUESTIONS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "marginals": _marginals,
+    "parities": _parities,
+    "products": _products,
+    "cells": _cells,
+}
+"""Decoders of the questions that take the place of maps, by their field; a message's first one counts."""
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:
