@@ -35,15 +35,14 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from fedkme.answers.evidence import Law, ScoredPair, Spread, outside, rows_together
+from fedkme.answers.evidence import Law, ScoredNumber, ScoredPair, Spread, outside, rows_together
 from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
 from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
 from fedkme.answers.points import points_of_bin
-from fedkme.answers.products import product_of, scored_number
 from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
-from fedkme.features.counts import Clique
+from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
 from fedkme.releases.counts import StoredCounts
 from fedkme.releases.fine import FineShares
 from fedkme.tables.columns import Numeric
@@ -123,17 +122,30 @@ class CountEvidence:
 
     def scored(self, one: str, two: str) -> ScoredPair | None:
         """Scores of two numbers by fine bins whose product was released."""
-        products = self._release.products
-        if products is None or (product := product_of(products, self.finer.names, one, two)) is None:
+        products, names = self._release.products, self.finer.names
+        if products is None:
+            return None
+        by_name = {names[each.column]: each for each in products.values}
+        if one == two or not {one, two} <= by_name.keys():
             return None
         numbers = []
-        for scores in product.scores:
+        for scores in (by_name[one], by_name[two]):
             shares = self.fine((scores.column,)) or self._alone(scores.column)
             if shares is None:
                 return None
-            numbers.append(scored_number(scores, self.finer, shares))
-        figure = ReleasedFigure(product.total / self.rows, products.sigma / self.rows)
-        return ScoredPair((numbers[0], numbers[1]), figure)
+            numbers.append(self._scored_number(scores, shares))
+        mean = products.value_mean(by_name[one].column, by_name[two].column, self.rows)
+        return ScoredPair((numbers[0], numbers[1]), ReleasedFigure(mean, products.sigma / self.rows))
+
+    def _scored_number(self, scores: NumberScores, shares: FineShares) -> ScoredNumber:
+        finer = self.finer
+        column = columns_of(finer.coded)[finer.names[scores.column]]
+        assert isinstance(column, Numeric)
+        half = (np.diff(finer.edges(column)) - column.integer) / 2.0
+        within = np.concatenate([half, np.zeros(len(column.atoms))])
+        score = np.array(scores.of) / SCORE_STEPS
+        middles = finer.middles(column)
+        return ScoredNumber(score, middles, within, shares.denoised, shares.deviation, shares.law)
 
     def _alone(self, place: int) -> FineShares | None:
         """Shares of a number of few values by its own bins; None where it was not counted."""

@@ -107,6 +107,12 @@ class Products:
         pairs = itertools.combinations((each.column for each in self.ranks), 2)
         return dict(zip(pairs, (self.rank_sums / rows).tolist(), strict=True))
 
+    def value_mean(self, one: int, two: int, rows: int) -> float:
+        """Mean over so many rows of the product of two columns' values; both columns are in `values`."""
+        first, second = (each.column for each in self.values if each.column in (one, two))
+        pairs = itertools.combinations((each.column for each in self.values), 2)
+        return float(self.value_sums[[*pairs].index((first, second))]) / rows
+
 
 @dataclass(frozen=True, eq=False)
 class StoredCounts:
