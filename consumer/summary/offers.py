@@ -108,9 +108,6 @@ def check_spending(
         check_budget(budget, validation_of(consumer), OWNERS, spent, planned)
 
 
-Encoded = NDArray[np.float32]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
     """A received summary.

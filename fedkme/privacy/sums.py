@@ -34,7 +34,7 @@ from fedkme.features.sums import (
     other_class_distance,
     same_class_distance,
 )
-from fedkme.privacy.events import Gaussian, Relation
+from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.privacy.noise import NoiseSource
 
@@ -91,7 +91,7 @@ def free_count_share(embedding: Query) -> float:
 
 @dataclass(frozen=True)
 class PooledRelease:
-    """Queries that together are (epsilon, delta)-DP, and the noise that makes them so.
+    """Queries that together are (epsilon, delta)-DP under replace-one, and the noise that makes them so.
 
     Attributes:
         queries: all queries of the same rows; a further query needs another calibration.
@@ -105,15 +105,10 @@ class PooledRelease:
     queries: tuple[Query, ...]
     epsilon: float
     delta: float
-    relation: Relation = "replace-one"
 
     def __post_init__(self) -> None:
         if not self.queries:
             raise ConfigError("a release has no queries", "Name at least one embedding.")
-        if self.relation != "replace-one":
-            raise ConfigError(
-                "pooled embeddings are calibrated under replace-one", "Use replace-one; N is public."
-            )
         if not self.epsilon > 0:
             raise ConfigError(f"epsilon {self.epsilon} of a release is not positive", "Take epsilon > 0.")
         _ = self.multiplier

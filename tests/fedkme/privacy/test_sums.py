@@ -112,12 +112,10 @@ def test_sensitivity_comes_from_the_map() -> None:
     assert query.within >= HERMITE.spread
 
 
-def test_the_event_states_its_relation_and_enters_a_ledger() -> None:
+def test_the_event_enters_a_ledger_under_replace_one() -> None:
     release = PooledRelease((embedding_query(FOURIER, TWO), count_query()), 1.0, 1e-5)
-    entry = Disclosure(
-        "r", 1, "owners", "curator", release.event, release.relation, release.sensitivity, nonce="n"
-    )
-    assert entry.relation == "replace-one"
+    # A disclosure refuses a relation under which its event does not hold.
+    Disclosure("r", 1, "owners", "curator", release.event, "replace-one", release.sensitivity, nonce="n")
     assert release.sigmas[0] / release.sensitivity == pytest.approx(release.event.noise_multiplier)
 
 
@@ -209,8 +207,6 @@ def test_impossible_releases_are_refused() -> None:
         PooledRelease((count_query(),), 0.0, 1e-5)
     with pytest.raises(ConfigError, match="delta"):
         PooledRelease((count_query(),), 1.0, 0.0)
-    with pytest.raises(ConfigError, match="replace-one"):
-        PooledRelease((count_query(),), 1.0, 1e-5, "add-remove")
     for within, across, share in [(0.0, 0.0, 1.0), (1.0, 1.0, 0.0), (math.inf, 1.0, 1.0), (-1.0, 2.0, 1.0)]:
         with pytest.raises(ConfigError, match="query"):
             Query(within, across, share)
