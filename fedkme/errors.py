@@ -6,11 +6,12 @@ Messages name the party, the run, the round and the remedy; never a private valu
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import errno
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 SAME_RELEASE = "Install the same release of fedkme on both sides."
 """Remedy if two parties do not understand each other."""
@@ -44,6 +45,10 @@ class FedkmeError(Exception):
 
     def __str__(self) -> str:
         return f"error {self.code} ({self.title}): {self.cause}. {self.remedy}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own calls the class with one word: a pool of processes waits for ever for such an error.
+        return copyreg.__newobj__, (type(self), self.cause), self.__dict__  # type: ignore[attr-defined]
 
 
 class CommandLineError(FedkmeError):

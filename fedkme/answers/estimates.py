@@ -27,6 +27,7 @@ _STEPS = 512
 """Steps of the grid on which a quantile is searched."""
 _TRIES, _CLOSE = 30, 1e-5
 """Most steps of the search for an end of an interval; its error over the distance from the estimate."""
+_NOBODY = "no row is known to be in this group"
 _LEAST_VARIANCE = 0.1
 """Part of an estimated variance that its interval must exceed, so that a correlation can divide by it."""
 
@@ -54,7 +55,7 @@ def _ratio(
         return law.reason
     over, under = law.means.tolist()
     if under <= 0.0:
-        return "no row is known to be in this group"
+        return _NOBODY
     value = over / under
     law = evidence.law(functions, (1.0, -value))
     if law.reason:
@@ -209,8 +210,11 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> Quantit
     values = column.rounded(column.axis.value(np.linspace(0.0, 1.0, _STEPS + 1)))
     values = np.unique([*values, *column.atoms])
     level, rows = quantity.level, quantity.rows
-    if reason := evidence.law((rows,), (1.0,)).reason:
-        return reason
+    group = evidence.law((rows,), (1.0,))
+    if group.reason:
+        return group.reason
+    if group.means[0] <= 0.0:  # else no share would be below the level, and the least value the quantile
+        return _NOBODY
     varies = level * (1.0 - level) / evidence.rows if target == "population" else 0.0
     share = _group_share(None if rows is ONE else rows, evidence)
     doubt = share.most.doubt if varies else 0.0

@@ -61,6 +61,8 @@ def value_in_rows(quantity: Quantity, schema: Schema, total: int, rows: Weighted
             return ratio(quantity.around([ratio(each.mean) for each in (one, two)], units))
         case Quantile(name, _, level, group):
             shares = np.broadcast_to(_evaluated(group, values), count) * weights
+            if not shares.sum() > 0.0:
+                return math.nan
             order = np.argsort(values[name])
             place = int(np.searchsorted(np.cumsum(shares[order]), level * shares.sum()))
             return float(values[name][order[min(place, count - 1)]])

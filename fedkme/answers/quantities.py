@@ -252,5 +252,7 @@ def _formatter(column: Numeric) -> Callable[[float], str]:
 def _quantile(question: ParsedQuestion, name: str, column: Numeric, rows: Function | None) -> Quantile:
     level = 0.5 if question.number is None else question.number
     if not 0.0 < level < 1.0:
-        raise wrong(question.columns[0].place, f"a level of {level:g} is not between 0 and 1", "Take 0.9.")
+        raise wrong(
+            question.columns[0].place, f"a level of {level:g} is not above 0 and below 1", "Take 0.9."
+        )
     return Quantile(name, column, level, ONE if rows is None else rows)

@@ -26,6 +26,8 @@ PUBLISHED_GAMMA = 0.1
 """Gamma of the paper's kernel, for any columns."""
 LARGE = 10.0
 """Epsilon above which the party that set it gets a warning: a likelihood ratio of 22,000."""
+LEAST = 0.01
+"""Epsilon that a refusal of a smaller one names: more than any part of a run or a release rounds to 0."""
 
 
 class PrivacyTarget(Settings):
@@ -102,19 +104,16 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(kernel := filled.get("kernel", {}), Mapping):
             filled["kernel"] = {"gamma": PUBLISHED_GAMMA} | dict(kernel)
     else:
+        of_target = row_epsilon(target.epsilon, target.delta, target.group)
+        of_broadcast = row_epsilon(of_summary * (1.0 - target.clock_share), target.delta, 2 * target.group)
+        if not min(of_target, of_broadcast) > 0.0:
+            raise ValueError(
+                f"privacy.epsilon = {target.epsilon:g} at delta {target.delta:g} is too small to be shared "
+                f"by the parts of a summary: take {LEAST:g} or more"
+            )
         defaults = {
-            "target": {
-                "mechanism": "gaussian",
-                "epsilon": row_epsilon(target.epsilon, target.delta, target.group),
-                "delta": target.delta,
-            },
-            "broadcast": {
-                "mechanism": "gaussian",
-                "epsilon": row_epsilon(
-                    of_summary * (1.0 - target.clock_share), target.delta, 2 * target.group
-                ),
-                "delta": target.delta,
-            },
+            "target": {"mechanism": "gaussian", "epsilon": of_target, "delta": target.delta},
+            "broadcast": {"mechanism": "gaussian", "epsilon": of_broadcast, "delta": target.delta},
             "auction": {"kind": "clock", "epsilon": of_summary * target.clock_share / (2.0 * target.group)},
         }
         seed_set = "subtracted"

@@ -15,6 +15,7 @@ from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.ops.logs import unforeseen
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import resolve_paths
+from sim.api.frames import path_of
 from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult
 from sim.api.summaries import SummaryResult
@@ -44,7 +45,7 @@ class Consumer:
         Raises:
             ConfigError: there is no such file, or the file is not TOML.
         """
-        self.config = Path(config)
+        self.config = path_of(config, "file")
         self._values = load_toml(self.config)
 
     def summary(self, *, progress: bool = True, **request: Any) -> SummaryResult:

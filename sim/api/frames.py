@@ -35,6 +35,19 @@ NO_SCHEMA = (
 NO_OWNERS = 'Give {"north": rows, "south": rows}; or one table, and site_column= says whose each row is.'
 
 
+def path_of(path: str | Path, what: str = "folder") -> Path:
+    """Read the path of a folder or a file; an error has the type of another value, which may be rows.
+
+    Raises:
+        ConfigError: the value is no path.
+    """
+    if not isinstance(path, str | Path):
+        raise ConfigError(
+            f"a value of type {type(path).__name__} is no {what}", f"Give the path of a {what}."
+        )
+    return Path(path)
+
+
 def schema_of(schema: SchemaLike | None) -> Schema:
     """Read a schema in any form that a caller may give.
 
@@ -48,7 +61,7 @@ def schema_of(schema: SchemaLike | None) -> Schema:
         return schema
     if isinstance(schema, SchemaDraft):
         return schema.schema()
-    return load_schema(Path(schema)) if isinstance(schema, str | Path) else schema_from(schema)
+    return schema_from(schema) if isinstance(schema, Mapping) else load_schema(path_of(schema, "schema"))
 
 
 def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) -> Table:

@@ -7,14 +7,15 @@ from typing import Literal
 
 from consumer.target.matching import refuse_everybody
 from fedkme.answers.folder import AskedFolder
+from fedkme.config import validate
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from sim.api.frames import Rows, examined_of, table_of
+from sim.api.frames import Rows, examined_of, path_of, table_of
 from sim.api.progress import following
 from sim.api.releases import ReleaseResult
 from sim.api.summaries import SummaryResult
 from sim.engines.run_folder import next_free
-from sim.match.run import match_folder, rows_of_summary, target_rows
+from sim.match.run import MatchSettings, match_folder, rows_of_summary, target_rows
 
 
 def match(
@@ -61,16 +62,15 @@ def match(
         FedkmeError: rows do not fit the schema, or the release has no rows; by number in docs/errors.md.
     """
     refuse_everybody(audience)
+    chosen = validate(MatchSettings, {"rows": rows, "draw": draw, "gamma": gamma}, "fedkme.match")
     with following("match", progress) as shown:
-        place = release.folder if isinstance(release, ReleaseResult) else Path(release)
-        folder = next_free("match") if out is None else Path(out)
+        place = release.folder if isinstance(release, ReleaseResult) else path_of(release)
+        folder = next_free("match") if out is None else path_of(out)
         schema = AskedFolder(place).stored.schema
         target = target_rows(lambda: examined_of(validation, schema, "D_v"), schema)
         held = None if test is None else table_of(test, schema, "test", private=False)
         others = None if real_rows is None else _real(real_rows, schema)
-        metrics = match_folder(
-            place, folder, target, rows, shown, gamma=gamma, draw=draw, test=held, real=others, train=train
-        )
+        metrics = match_folder(place, folder, target, chosen, shown, test=held, real=others, train=train)
         return SummaryResult(folder, folder, schema, metrics)
 
 

@@ -17,7 +17,7 @@ from curator.releases.method import RELEASE
 from fedkme.answers.correlations import Target
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError, DataError, QuestionError
 from fedkme.moments.discriminant import Discriminant, Shape, discriminant_of
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema
@@ -194,6 +194,12 @@ class ReleaseResult:
             DataError: the release has no answers, or a function does not give one number for each row.
         """
         if not callable(question):
+            if not isinstance(question, str) and not (
+                isinstance(question, Sequence) and all(isinstance(each, str) for each in question)
+            ):
+                raise QuestionError(
+                    "a question is neither text nor a function of rows", 'Ask for example "mean(age) by sex".'
+                )
             answers, failures = self._asked.ask(question, target)
             if failures and not answers:
                 raise next(iter(failures.values()))
@@ -215,6 +221,10 @@ class ReleaseResult:
         Raises:
             DataError: the schemas differ, or there are neither common features nor synthetic rows of both.
         """
+        if not isinstance(other, ReleaseResult):
+            raise ConfigError(
+                f"a value of type {type(other).__name__} is no release", "Give fk.load(FOLDER)."
+            )
         return pd.DataFrame([asdict(self._asked.distance(other._asked))])
 
     def classifier(self, shape: Shape = "quadratic") -> ReleaseClassifier:
@@ -238,8 +248,15 @@ class ReleaseResult:
         return AskedFolder(self.folder)
 
     def _answers(self, question: Question, values: Any) -> Any:
-        given = pd.Series(question(frame_of(Table(values), self.schema)))
-        answers = given.astype("Float64").to_numpy(np.float64, na_value=np.nan)
+        given = question(frame_of(Table(values), self.schema))
+        try:
+            answers = pd.Series(given).astype("Float64").to_numpy(np.float64, na_value=np.nan)
+        except (
+            TypeError,
+            ValueError,
+            NotImplementedError,
+        ):  # text, names, a frame: pandas and pyarrow differ
+            answers = np.empty(0)
         if answers.shape != (len(values),) or not np.isfinite(answers).all():
             raise DataError(
                 "a question gave no number for each row",

@@ -7,12 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat
 
+from fedkme.config import Settings, validate
 from fedkme.drafts.drafting import draft_schema
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.selection import SWEEPS, Selected, select_rows
 from fedkme.errors import DataError
 from sim.api.frames import SchemaLike, schema_of, table_of
+
+
+class _Numbers(Settings):
+    """Numbers of a selection."""
+
+    p: int
+    gamma: FiniteFloat | None = Field(None, gt=0)
+    sweeps: int = Field(SWEEPS, ge=0)
+    sample: int | None = Field(None, ge=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +87,7 @@ def select(
     Raises:
         FedkmeError: there are fewer than p rows, or rows do not fit the schema; by number in docs/errors.md.
     """
+    chosen = validate(_Numbers, {"p": p, "gamma": gamma, "sweeps": sweeps, "sample": sample}, "fedkme.select")
     if isinstance(rows, pd.DataFrame):
         frame = rows
         domain = draft_schema(frame) if schema is None else schema_of(schema)
@@ -87,8 +99,8 @@ def select(
         if not np.isfinite(encoded).all():
             raise DataError("rows have numbers that are not finite", "Fill the gaps, or give a data frame.")
         frame = pd.DataFrame(rows)
-    width = median_gamma(encoded) if gamma is None else gamma
-    selection = select_rows(encoded, p, width, sweeps, sample)
+    width = median_gamma(encoded) if chosen.gamma is None else chosen.gamma
+    selection = select_rows(encoded, chosen.p, width, chosen.sweeps, chosen.sample)
 
     def part(selected: Selected) -> pd.DataFrame:
         return frame.iloc[selected.indices]

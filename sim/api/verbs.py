@@ -17,7 +17,7 @@ from fedkme.protocols import AUTO
 from fedkme.releases.choice import Task
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from sim.api.frames import NO_OWNERS, Rows, SchemaLike, owners_of, schema_of, table_of
+from sim.api.frames import NO_OWNERS, Rows, SchemaLike, owners_of, path_of, schema_of, table_of
 from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult, load_release_result
 from sim.api.summaries import SummaryResult, load_summary
@@ -253,7 +253,7 @@ def sweep(
                 )
         chosen = SweepSettings(
             scenario=str(scenario),
-            out=Path(out),
+            out=path_of(out),
             grid={key: tuple(values) for key, values in grid.items()},
             seeds=tuple(seeds),
             assignments=tuple(assignments_of(settings)),
@@ -277,9 +277,7 @@ def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
     Raises:
         ConfigError: the folder is not the folder of a run or a sweep.
     """
-    if not isinstance(folder, str | Path):
-        raise ConfigError(f"{folder!r} is no folder", "Give the path of a run's folder.")
-    place = Path(folder)
+    place = path_of(folder)
     if (place / FILE).exists():
         return SweepTable(place)
     record, matched = place / "record.json", place / "consumer" / alone("metrics.json")
@@ -372,4 +370,4 @@ def _say_incomplete(metrics: Mapping[str, Any], shown: CallProgress) -> None:
 
 
 def _folder(out: str | Path | None) -> Path | None:
-    return None if out is None else Path(out)
+    return None if out is None else path_of(out)

@@ -57,19 +57,19 @@ def match(
     from consumer.results import ALONE, CSV, alone
     from consumer.target.matching import refuse_everybody
     from fedkme.answers.folder import AskedFolder
-    from sim.match.run import load_target, match_folder, rows_of_summary
+    from fedkme.config import validate
+    from sim.match.run import MatchSettings, load_target, match_folder, rows_of_summary
     from sim.progress import Progress, alive
     from sim.report.write import REPORT
 
     refuse_everybody(audience)
+    chosen = validate(MatchSettings, {"rows": rows, "draw": draw, "gamma": gamma}, "fedkme match")
     shown = Progress(sys.stderr)
     schema = AskedFolder(release).stored.schema
     target = load_target(validation, schema)
     others = None if real is None else rows_of_summary(real, schema)
     with contextlib.closing(shown), alive(shown.note):
-        metrics = match_folder(
-            release, out, target, rows, shown, gamma=gamma, draw=draw, real=others, train=train
-        )
+        metrics = match_folder(release, out, target, chosen, shown, real=others, train=train)
     page = out / alone(REPORT)
     if as_json:
         files = sorted(path.name for path in out.glob(f"{ALONE}*"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field, FiniteFloat
 
 from consumer.results import (
     EVALUATION,
@@ -26,7 +27,8 @@ from consumer.target.client import write_matched
 from consumer.target.matching import AUDIENCE, drawn_for, match_rows
 from curator.run.release_record import redrawn
 from fedkme.answers.folder import RELEASE, SYNTHETIC, AskedFolder
-from fedkme.config import load_toml
+from fedkme.arrays import WIDTHS
+from fedkme.config import Settings, load_toml
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, on_disk
 from fedkme.ops.threads import one_thread
@@ -52,6 +54,17 @@ from sim.report.write import REPORT, modified, read_object
 METRICS = "metrics.json"
 CARD = "card.md"
 NO_BYTE = "no byte that depends on D_v leaves the consumer's machine"
+
+
+class MatchSettings(Settings):
+    """Numbers of a match, from a command line or a call."""
+
+    rows: int = Field(100, ge=1)
+    """p, rows to choose."""
+    draw: int | None = Field(None, ge=1)
+    """Rows to draw from the release; None: `drawn_for` decides."""
+    gamma: FiniteFloat | None = Field(None, ge=WIDTHS.low, le=WIDTHS.high)
+    """Gamma of the kernel; None: by the schema's domain, as in a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +107,9 @@ def match_folder(
     release: Path,
     out: Path,
     target: TargetRows,
-    p: int,
+    settings: MatchSettings,
     shown: Follower,
     *,
-    gamma: float | None = None,
-    draw: int | None = None,
     test: Table | None = None,
     real: Table | None = None,
     train: bool = True,
@@ -109,10 +120,8 @@ def match_folder(
         release: folder of a release: a simulation's, or a consumer's output.
         out: folder for the files, which are for the consumer alone.
         target: D_v.
-        p: number of rows.
+        settings: number of rows, and how they are chosen.
         shown: follows the work.
-        gamma: gamma of the kernel; None: by the schema's domain, as in a summary.
-        draw: number of rows to draw from the release; None: `drawn_for` decides.
         test: held-back rows that judge the result, or None.
         real: real rows of a summary that the consumer holds as well, or None.
         train: True to find what to train on.
@@ -135,6 +144,7 @@ def match_folder(
         )
     schema = AskedFolder(release).stored.schema
     make_folder(out)
+    gamma, draw = settings.gamma, settings.draw
     width = domain_gamma(schema.mean_squared_distance) if gamma is None else gamma
     with one_thread():  # more threads spin where cores are shared
         drawn = (
@@ -146,7 +156,7 @@ def match_folder(
             schema,
             drawn,
             target.validation,
-            p,
+            settings.rows,
             width,
             test=test,
             real=real,

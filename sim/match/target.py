@@ -13,12 +13,13 @@ from consumer.summary.offers import gamma_of
 from consumer.target.client import release_for
 from curator.planning.releases import ReleasePlan
 from curator.sums.settings import SumSettings
+from fedkme.config import validate
 from fedkme.errors import ConfigError
 from fedkme.protocols import AUTO
 from sim.config import LaunchSettings, SimulationSettings
 from sim.engines.run_folder import write_configuration
 from sim.formatting import Metrics
-from sim.match.run import TargetRows, match_folder
+from sim.match.run import MatchSettings, TargetRows, match_folder
 from sim.progress import Follower
 from sim.release_config import ReleaseSimulation, plan_for
 from sim.releases import simulate_release
@@ -89,9 +90,15 @@ def simulate_target(
         directory,
         consumer,
         TargetRows(validation),
-        settings.summary.p,
+        validate(
+            MatchSettings,
+            {
+                "rows": settings.summary.p,
+                "gamma": gamma_of(settings.summary.kernel, scenario.schema, validation),
+            },
+            "the target",
+        ),
         progress,
-        gamma=gamma_of(settings.summary.kernel, scenario.schema, validation),
         test=scenario.test if settings.downstream and len(scenario.test) else None,
         train=settings.downstream,
     )

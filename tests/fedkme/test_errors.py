@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from fedkme.errors import ApprovalError, PolicyError, StoreError, error_of
+import copy
+import pickle
+
+import pytest
+
+from fedkme.errors import (
+    ApprovalError,
+    CommandLineError,
+    FedkmeError,
+    PolicyError,
+    ProtocolError,
+    StoreError,
+    error_of,
+)
 
 
 class _MineError(StoreError):
@@ -15,3 +28,12 @@ def test_every_error_code_in_the_documents_makes_its_class() -> None:
     assert type(error_of(PolicyError.code, "no", "Ask.")) is PolicyError
     assert type(error_of(ApprovalError.code, "not yet", "Wait.")) is ApprovalError
     assert error_of(9999, "", "") is None
+
+
+@pytest.mark.parametrize(
+    "error", [CommandLineError("no verb", "Give one."), ProtocolError("out of turn"), _MineError("full", "x")]
+)
+def test_an_error_comes_out_of_a_pool_of_processes_as_it_went_in(error: FedkmeError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert (type(again), str(again), again.args) == (type(error), str(error), error.args)
+        assert (again.cause, again.remedy) == (error.cause, error.remedy)

@@ -28,7 +28,7 @@ from curator.releases.joint import JointRelease
 from curator.releases.method import Making, SumOracle
 from curator.releases.methods.base import EmbeddingMethod, Question, as_seed
 from curator.releases.moments import rows_of
-from fedkme.errors import NotEnoughRowsError
+from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout
 from fedkme.moments.coordinates import coordinate_count
@@ -37,6 +37,7 @@ from fedkme.moments.scales import Scales, affordable_width, scales_of, second_qu
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
+from fedkme.privacy.presets import LEAST
 from fedkme.privacy.sums import PooledRelease, embedding_query
 from fedkme.releases.file import StoredRelease, to_bytes
 from fedkme.releases.settings import MomentsSettings
@@ -166,7 +167,12 @@ def _part(
     if math.isinf(epsilon):
         return None
     multiplier = gaussian_sigma(epsilon, delta) / math.sqrt(share) * _MARGIN
-    return PooledRelease((embedding_query(features, layout),), gaussian_epsilon(multiplier, delta), delta)
+    if not (part := gaussian_epsilon(multiplier, delta)) > 0.0:
+        raise ConfigError(
+            f"epsilon {epsilon:g} at delta {delta:g} is too small to be shared by two questions",
+            f"Take an epsilon of {LEAST:g} or more, or a smaller delta.",
+        )
+    return PooledRelease((embedding_query(features, layout),), part, delta)
 
 
 def _sum(first: Event, second: Event) -> Gaussian:

@@ -227,3 +227,14 @@ def test_answers_use_atoms_scales_and_cuts() -> None:
     first, *others = ask(evidence, "histogram(gain, 5)")
     assert (first.group, others[0].group) == ("gain = 0", "gain [1, 11.6036)")
     assert first.estimate + sum(each.estimate for each in others) == pytest.approx(1)
+
+
+def test_a_quantile_of_nobody_is_no_number() -> None:
+    # Once, the answer was the least age, 18 to 18: the share of nobody reaches every level at once.
+    rows = WeightedTable(people(500, 3))
+    evidence = CountEvidence(counts_from_bytes(released(kind="marginals")))
+    for question in ("median(age) where age > 97", "quantile(income, 0.1) where visits < 0"):
+        (answer,) = ask(evidence, question, synthetic=lambda: rows)
+        assert math.isnan(answer.estimate)
+        assert math.isnan(answer.low)
+        assert "no row is known to be in this group" in answer.method

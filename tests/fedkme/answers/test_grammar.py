@@ -45,7 +45,7 @@ def test_not_binds_before_and_and_and_binds_before_or() -> None:
         ("mean(sex)", 6, "Ask for share(sex = 'female')"),
         ("mean(age) by visits", 14, "Take one of sex, home region, ill"),
         ("mean(age) by sex by ill", 18, "'by' stands twice"),
-        ("quantile(age, 1)", 10, "not between 0 and 1"),
+        ("quantile(age, 1)", 10, "not above 0 and below 1"),
         ("histogram(age, 0)", 11, "0 bins"),
         ("count(age # 3)", 11, "'#' is not understood"),
         ("count(" + 60 * "(" + "age>3", 57, "nested too deeply"),
