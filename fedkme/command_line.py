@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from typing_extensions import Buffer, override
@@ -39,7 +40,28 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
     command: Any = typer.main.get_command(app)
     command.make_context, command.invoke = _refusing(command.make_context), _refusing(command.invoke)
     with standard_streams(), explained():
+        _check_names(arguments)
         command(args=list(arguments), prog_name=name)
+
+
+def _check_names(arguments: Sequence[str]) -> None:
+    """Check that the working directory is there, and that it and all arguments can be written as text.
+
+    Names of files on Linux are bytes; Python reads those that are no text by its locale as lone surrogates,
+    which no file of a run can have.
+    """
+    try:
+        here = str(Path.cwd())
+    except OSError as error:
+        raise StoreError(f"the working directory: {error.strerror}", "Change to one that is there.") from None
+    for name in (*arguments, here):
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise CommandLineError(
+                f"{name!a} is not text in UTF-8",
+                "Rename the file or folder, or set LC_ALL=C.UTF-8 where its name is in UTF-8.",
+            ) from None
 
 
 def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -85,7 +85,7 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
         line = _undecodable(file)
         raise DataError(
             f"{party}: {file.path} is not a CSV file in {file.encoding.upper()}, line {line}",
-            'Say which it is, encoding = "latin-1" or "cp1252", beside the file\'s path.',
+            'Say which it is, encoding = "cp1252", "latin-1" or "utf-16", beside the file\'s path.',
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(

@@ -35,9 +35,12 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         (f'"{FEDKME}" schema json nothing 2> /dev/full', 10, ""),
         (f'"{FEDKME}" schema json nothing 2>&-', 10, ""),
         (f"{SCHEMA} | head -1 > /dev/null", 0, ""),
+        (f"mkdir gone; cd gone; rmdir ../gone; {SCHEMA}", 53, "error 53 (store): the working directory: No"),
+        (f"{SCHEMA} $'caf\\xe9'", 2, "'caf\\udce9' is not text in UTF-8"),
+        (f"mkdir $'caf\\xe9'; cd $'caf\\xe9'; {SCHEMA}", 2, "caf\\udce9' is not text in UTF-8"),
     ],
 )
-def test_a_stream_that_is_closed_or_full_is_no_traceback(
+def test_a_stream_or_folder_that_is_not_there_is_no_traceback(
     tmp_path: Path, line: str, code: int, words: str
 ) -> None:
     end = shell(line, tmp_path)
