@@ -61,6 +61,12 @@ class QuantityEstimate:
         return min(self.high, 1.0) - max(self.low, -1.0)
 
 
+UNTOLD = QuantityEstimate(
+    0.0, -1.0, 1.0, 1.0, 0.0, 1.0, "; the variance of one of its columns may be 0", True
+)
+"""Estimate of a correlation where noise hides whether both columns vary: any correlation is possible."""
+
+
 def scored_correlation(pair: ScoredPair, sampled: int, together: int) -> QuantityEstimate:
     """Estimate a correlation of two numbers by their scores; see the module.
 
@@ -71,7 +77,7 @@ def scored_correlation(pair: ScoredPair, sampled: int, together: int) -> Quantit
     """
     one, two = (_Standardised(number) for number in pair.numbers)
     if not (one.is_told and two.is_told):
-        return QuantityEstimate(0.0, -1.0, 1.0, 1.0, 0.0, 1.0)
+        return UNTOLD
     units = math.sqrt(one.variance * two.variance)
     ratio = (pair.product.estimate - one.mean * two.mean) / units
     value = min(max(ratio, -1.0), 1.0)

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from fedkme.answers.correlations import QuantityEstimate, Target, scored_correlation
+from fedkme.answers.correlations import UNTOLD, QuantityEstimate, Target, scored_correlation
 from fedkme.answers.evidence import Evidence, Law, Spread
 from fedkme.answers.functions import ONE, Function, inside
 from fedkme.answers.intervals import (
@@ -28,8 +28,6 @@ _STEPS = 512
 _TRIES, _CLOSE = 30, 1e-5
 """Most steps of the search for an end of an interval; its error over the distance from the estimate."""
 _NOBODY = "no row is known to be in this group"
-_LEAST_VARIANCE = 0.1
-"""Part of an estimated variance that its interval must exceed, so that a correlation can divide by it."""
 
 
 def estimate_of(quantity: Quantity, evidence: Evidence, target: Target) -> QuantityEstimate | str:
@@ -186,14 +184,14 @@ def _counted_correlation(quantity: Correlation, evidence: Evidence, target: Targ
         variance = _variance_around(column, centred, evidence, target, 1.0 - doubt)
         if isinstance(variance, str):
             return variance
-        if not variance.low > _LEAST_VARIANCE * variance.value > 0.0:
-            return "the variance of one of its columns may be 0"
+        if not 0.0 < variance.low <= variance.value:
+            return _not_counted(quantity, evidence) or UNTOLD
         parts.append((*centred, variance))
     (centre1, away1, variance1), (centre2, away2, variance2) = parts
     units = math.sqrt(variance1.value), math.sqrt(variance2.value)
     product = _ratio(quantity.around((centre1, centre2), units), evidence, target, LEVEL + 2.0 * doubt)
-    if isinstance(product, str):
-        return product
+    if isinstance(product, str):  # not counted, or noise makes the squares negative
+        return _not_counted(quantity, evidence) or UNTOLD
     # In units of the estimated deviations: a, b the least and most variances, d, e the errors of the means.
     a, b = ((each.low / each.value, each.high / each.value) for each in (variance1, variance2))
     d, e = away1 / units[0], away2 / units[1]
@@ -202,6 +200,12 @@ def _counted_correlation(quantity: Correlation, evidence: Evidence, target: Targ
     factor, off = unlike + (d * d + e * e) / (2.0 * least), d * e / least
     low, high = min(product.low, product.low * factor) - off, max(product.high, product.high * factor) + off
     return replace(product, low=low, high=high)
+
+
+def _not_counted(quantity: Correlation, evidence: Evidence) -> str:
+    """Reason why the release has no mean of the product of both columns; empty: it has."""
+    product = quantity.around((0.0, 0.0), (1.0, 1.0))
+    return evidence.law((product.numerator,), (1.0,)).reason
 
 
 def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> QuantityEstimate | str:

@@ -74,6 +74,35 @@ def test_every_correlation_of_two_numbers_has_an_interval_that_holds() -> None:
     assert any(SUPPOSED in answer.method for answer in answers)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_every_correlation_of_few_rows_of_mostly_zeros_has_an_interval_that_holds(seed: int) -> None:
+    # Of 1,000 rows no correlation had one: "the variance of one of its columns may be 0".
+    random = np.random.default_rng(seed)
+    first, second, third = random.normal(size=(3, 1000))
+    amounts = [
+        np.where(each > cut, np.exp(6.0 + far * (each + first)), 0.0).clip(0.0, 1e5)
+        for each, cut, far in ((second, 0.5, 1.5), (third, 1.5, 0.8))
+    ]
+    gaps = np.where(second > 0.3, np.nan, third)
+    schema = Schema.model_validate(
+        {
+            "columns": [
+                {"kind": "numeric", "name": "claims", "bounds": [0, 1e5]},
+                {"kind": "numeric", "name": "fines", "bounds": [0, 1e5]},
+                {"kind": "numeric", "name": "score", "bounds": [-5, 5], "nullable": True},
+            ]
+        }
+    )
+    rows = Table(np.column_stack([*amounts, np.nan_to_num(gaps), np.isnan(gaps)]))
+    method = make_method(release_settings({"kind": "marginals", "iterations": 5}), schema, None, 1)
+    release = counts_from_bytes(asyncio.run(method.ask(FreshNoise(rows, schema, seed))))
+    questions = [f"corr({a}, {b})" for a, b in itertools.combinations(("claims", "fines", "score"), 2)]
+    answers = ask(CountEvidence(release), questions, "rows")
+    for answer, truth in zip(answers, in_rows(questions, rows, schema), strict=True):
+        assert answer.low <= truth <= answer.high, answer
+    assert any("the variance of one of its columns may be 0" in answer.method for answer in answers)
+
+
 def test_products_are_in_the_file_and_in_the_cost() -> None:
     stored = counts_from_bytes(released())
     assert stored.products is not None
