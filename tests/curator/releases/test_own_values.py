@@ -203,3 +203,26 @@ def test_a_number_that_is_one_value_in_all_rows_is_released() -> None:
         counts = np.append(np.full(256, rest / 256), [3000 - rest, 0])
         named = bins_by_counts(even, asked, [Measurement((0,), counts, 1.0)], 3000, 100.0)
         assert (named.own, named.merged) == (stored.own, ())
+
+
+def test_a_number_with_cuts_and_atoms_keeps_both_beside_a_number_with_own_values() -> None:
+    # Cuts are the schema's, so no value is named of such a number: its 0 stays in the bin between cuts.
+    table, schema = spiked(0.4, -4.0, 8000, 5)
+    random = np.random.default_rng(6)
+    amount = np.where(random.random(8000) < 0.3, 0.0, np.exp(3.0 + table.values[:, 1]).clip(0.5, 999))
+    code = np.where(random.random(8000) < 0.2, -9.0, amount.clip(0, 500))
+    more = (
+        Numeric(name="amount", bounds=(0, 1000), cuts=(5, 15, 40, 200), atoms=(0.0,)),
+        Numeric(name="code", bounds=(0, 500), cuts=(5, 15, 40), atoms=(-9.0,)),
+    )
+    both = Table(np.column_stack([table.values, amount, code]))
+    stored, made = released(both, Schema(columns=(*schema.columns, *more)))
+    assert stored.own == (OwnValues("x", ("low",)),)
+    assert stored.binning.sizes[2:] == (5 + 1, 4 + 1)
+    # Shares have a noise of about .003: .03 is ten deviations, and the seeds are fixed.
+    for place, value in ((0, -4.0), (2, 0.0), (3, -9.0)):
+        truth = (both.values[:, place] == value).mean()
+        assert (made.values[:, place] == value).mean() == pytest.approx(truth, abs=0.03)
+    for cut in (5, 15, 40):
+        truth = (both.values[:, 2] < cut).mean()
+        assert (made.values[:, 2] < cut).mean() == pytest.approx(truth, abs=0.03)
