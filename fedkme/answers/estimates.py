@@ -28,6 +28,8 @@ _STEPS = 512
 _TRIES, _CLOSE = 30, 1e-5
 """Most steps of the search for an end of an interval; its error over the distance from the estimate."""
 _NOBODY = "no row is known to be in this group"
+_LEAST_VARIANCE = 0.1
+"""Part of an estimated variance that its interval must exceed, so that a correlation can divide by it."""
 
 
 def estimate_of(quantity: Quantity, evidence: Evidence, target: Target) -> QuantityEstimate | str:
@@ -184,7 +186,7 @@ def _counted_correlation(quantity: Correlation, evidence: Evidence, target: Targ
         variance = _variance_around(column, centred, evidence, target, 1.0 - doubt)
         if isinstance(variance, str):
             return variance
-        if not 0.0 < variance.low <= variance.value:
+        if not variance.low > _LEAST_VARIANCE * variance.value > 0.0:
             return _not_counted(quantity, evidence) or UNTOLD
         parts.append((*centred, variance))
     (centre1, away1, variance1), (centre2, away2, variance2) = parts
