@@ -20,7 +20,7 @@ import numpy as np
 
 from fedkme.arrays import FloatArray
 from fedkme.features.binning import Binning, MergedBins, OwnValues, values_to_name
-from fedkme.releases.counts import Measurement, folded
+from fedkme.releases.counts import FoldedCounts, Measurement, folded
 from fedkme.releases.fine import LEAST_RUN, worth_merging
 from fedkme.tables.schema import Numeric
 
@@ -38,7 +38,8 @@ def bins_by_counts(
     """Choose the bins of all further questions.
 
     There are at most so many merged bins that a cell of two numbers has as many rows, on average, as the
-    deviation of the noise that is foreseen for a pair.
+    deviation of the noise that is foreseen for a pair. Where bins that merge can have a whole number by
+    itself, none gets a code beside them: the bins of the others would stay even, and noise fill the far ones.
 
     Args:
         binning: even bins.
@@ -48,6 +49,7 @@ def bins_by_counts(
         noise: deviation of the noise that is foreseen for a pair.
     """
     columns = {column.name: column for column in binning.schema.columns}
+    plain = replace(asked, own=())
     most, own, merged = max(2, int(math.sqrt(rows / noise))), list[OwnValues](), list[MergedBins]()
     for measured in fine:
         (place,) = measured.clique
@@ -57,16 +59,31 @@ def bins_by_counts(
         values = measured.values + (rows - measured.values.sum()) / len(measured.values)
         measured = replace(measured, values=values)
         runs = min(most, len(binning.edges(column)) - 1)
-        if which := tuple(_standing_out(column, asked, measured, LEAST_RUN * rows / runs)):
-            own.append(OwnValues(column.name, which))
-        kept = replace(asked, own=tuple(own))
-        bins = len(kept.edges(column)) - 1
-        counts = folded(measured, asked, kept).values[:bins]
-        within = kept.within(place, binning)[:bins]
-        starts = worth_merging(counts, within, measured.sigma, runs)
+        starts = None
+        if _tells_values(column, asked):
+            starts = _starts(column, binning, plain, folded(measured, asked, plain), runs)
+        if starts is None:
+            if which := tuple(_standing_out(column, asked, measured, LEAST_RUN * rows / runs)):
+                own.append(OwnValues(column.name, which))
+            kept = replace(asked, own=tuple(own))
+            starts = _starts(column, binning, kept, folded(measured, asked, kept), runs)
         if starts is not None:
             merged.append(MergedBins(column.name, asked.bins, starts))
     return replace(binning, merged=tuple(merged), own=tuple(own))
+
+
+def _starts(
+    column: Numeric, binning: Binning, kept: Binning, counts: FoldedCounts, runs: int
+) -> tuple[int, ...] | None:
+    """Starts of merged bins beside the own values of a coding; None: even bins stay."""
+    bins, (place,) = len(kept.edges(column)) - 1, counts.clique
+    return worth_merging(counts.values[:bins], kept.within(place, binning)[:bins], counts.sigma, runs)
+
+
+def _tells_values(column: Numeric, asked: Binning) -> bool:
+    """Whether a fine bin has one whole number at most, so that merged bins can have a value by itself."""
+    edges = asked.edges(column)
+    return column.integer and float(np.diff(edges).max()) <= 1.0
 
 
 def _standing_out(column: Numeric, asked: Binning, measured: Measurement, least: float) -> Iterator[str]:

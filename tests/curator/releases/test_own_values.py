@@ -190,6 +190,19 @@ def test_noise_alone_names_no_value() -> None:
         assert not bins_by_counts(even, asked, [Measurement((0,), counts, 40.0)], 1000, 100.0).own
 
 
+def test_a_whole_number_whose_bins_merge_names_no_value() -> None:
+    # With 0 named, earlier stays in hospital (diabetes) kept even bins up to 20, which noise filled: variance
+    # 11.6 for 1.6, and a logistic model lost .027 of AUC.
+    schema = Schema(columns=(Numeric(name="stays", bounds=(0, 20), integer=True),))
+    even = Binning(schema, 16)
+    asked = Binning(schema, 256, own=all_own_values(even, finer(even, 16)))
+    counts = np.append(20_000 * 0.45 ** np.arange(21.0), [0, 0])
+    counts[[-2, 0]] = counts[[0, -2]]  # rows with 0 are counted by its own code
+    named = bins_by_counts(even, asked, [Measurement((0,), counts, 30.0)], 36_000, 100.0)
+    assert not named.own
+    assert named.merged[0].starts[:3] == (1, 2, 3)
+
+
 def test_a_number_that_is_one_value_in_all_rows_is_released() -> None:
     # Noise says that fewer rows than none have another value, which must not divide by 0.
     schema = Schema(columns=(Numeric(name="x", bounds=(0, 9)), Numeric(name="z", bounds=(0, 1))))
