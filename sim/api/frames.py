@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -35,13 +36,13 @@ NO_SCHEMA = (
 NO_OWNERS = 'Give {"north": rows, "south": rows}; or one table, and site_column= says whose each row is.'
 
 
-def path_of(path: str | Path, what: str = "folder") -> Path:
+def path_of(path: str | os.PathLike[str], what: str = "folder") -> Path:
     """Read the path of a folder or a file; an error has the type of another value, which may be rows.
 
     Raises:
         ConfigError: the value is no path.
     """
-    if not isinstance(path, str | Path):
+    if not isinstance(path, str | os.PathLike):
         raise ConfigError(
             f"a value of type {type(path).__name__} is no {what}", f"Give the path of a {what}."
         )
