@@ -60,7 +60,7 @@ def bins_by_counts(
         measured = replace(measured, values=values)
         runs = min(most, len(binning.edges(column)) - 1)
         starts = None
-        if _tells_values(column, asked):
+        if _separates_values(column, asked):
             starts = _starts(column, binning, plain, folded(measured, asked, plain), runs)
         if starts is None:
             if which := tuple(_standing_out(column, asked, measured, LEAST_RUN * rows / runs)):
@@ -80,8 +80,8 @@ def _starts(
     return worth_merging(counts.values[:bins], kept.within(place, binning)[:bins], counts.sigma, runs)
 
 
-def _tells_values(column: Numeric, asked: Binning) -> bool:
-    """Whether a fine bin has one whole number at most, so that merged bins can have a value by itself."""
+def _separates_values(column: Numeric, asked: Binning) -> bool:
+    """True where no fine bin has two whole numbers, so that merged bins can have a value by itself."""
     edges = asked.edges(column)
     return column.integer and float(np.diff(edges).max()) <= 1.0
 
