@@ -6,7 +6,6 @@ Messages name the party, the run, the round and the remedy; never a private valu
 from __future__ import annotations
 
 import contextlib
-import copyreg
 import errno
 import sys
 from collections.abc import Iterator
@@ -48,7 +47,7 @@ class FedkmeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception's own calls the class with one word: a pool of processes waits for ever for such an error.
-        return copyreg.__newobj__, (type(self), self.cause), self.__dict__  # type: ignore[attr-defined]
+        return type(self).__new__, (type(self), self.cause), self.__dict__
 
 
 class CommandLineError(FedkmeError):

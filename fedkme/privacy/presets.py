@@ -27,7 +27,7 @@ PUBLISHED_GAMMA = 0.1
 LARGE = 10.0
 """Epsilon above which the party that set it gets a warning: a likelihood ratio of 22,000."""
 LEAST = 0.01
-"""Epsilon that a refusal of a smaller one names: more than any part of a run or a release rounds to 0."""
+"""Epsilon that messages recommend where a smaller one is refused: no part of it rounds to 0."""
 
 
 class PrivacyTarget(Settings):

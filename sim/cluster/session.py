@@ -35,7 +35,7 @@ def connected(address: str | None = None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    # Ray prints a node's death to standard output, which is for what a command is asked for, JSON say.
+    # Ray prints a node's death to standard output, where a command prints its result, such as JSON.
     with contextlib.redirect_stdout(sys.stderr):
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
