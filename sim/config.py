@@ -48,6 +48,15 @@ class SummaryTable(SummarySettings, RequestSettings):
             return {**values, "protocol": AUTO, "real_rows": False}
         return values
 
+    @model_validator(mode="after")
+    def _check_real_rows(self) -> Self:
+        if not self.real_rows and self.protocol != AUTO:
+            raise ValueError(
+                f"protocol: {self.protocol} asks owners for real rows, and real_rows = false for none; leave "
+                "one of them out"
+            )
+        return self
+
     def curator_part(self) -> SummarySettings:
         """Settings that belong into the curator's configuration."""
         return SummarySettings(**{name: getattr(self, name) for name in SummarySettings.model_fields})

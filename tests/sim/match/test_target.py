@@ -9,6 +9,7 @@ import pytest
 
 import fedkme as fk
 from consumer.results import ALONE
+from fedkme.errors import ConfigError
 from fedkme.ledgers.ledger_set import read_ledgers
 from sim.config import load_simulation
 from sim.match.target import led_to_target
@@ -66,3 +67,9 @@ def test_an_owner_that_lets_no_row_leave_leads_the_plan_to_rows_for_the_target(
     settings: list[str], leads: bool
 ) -> None:
     assert led_to_target(load_simulation("digits", settings), Follower()) is leads
+
+
+@pytest.mark.parametrize("named", ["protocol=cells", "auction.kind=clock", "preset=published"])
+def test_a_protocol_of_real_rows_beside_no_real_row_is_refused(named: str) -> None:
+    with pytest.raises(ConfigError, match="asks owners for real rows.*leave one of them out"):
+        load_simulation("digits", ["real_rows=false", named])
