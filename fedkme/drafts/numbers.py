@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,8 @@ _MOST_DECIMALS = 6
 _BY_ACCIDENT = 0.01
 """Share of numbers that may have more decimals than are drafted."""
 _LARGEST_WHOLE = 2.0**63
+_TIME_OF_DAY = re.compile(r"[ T](?!0?0:00)\d\d?:\d\d")
+"""Pattern of a time other than midnight after a day; a zone such as +02:00 is none."""
 _ENDLESS = 2900
 """Year from which a date among earlier ones means that there is none."""
 
@@ -174,6 +177,8 @@ def date_spec(
         whys += ["years of two digits are taken as 1969 to 2068"] if "%y" in public else []
     if any(form not in (ISO, public) for form in chosen):
         whys.append("the samples write dates in different forms")
+    if any(_TIME_OF_DAY.search(text) for text in years):
+        whys.append("days alone are read: for times of day add a column of hours")
     if endless:
         spec |= {"nullable": True, "na": endless}
     return spec, "; ".join(whys), tuple(chosen)

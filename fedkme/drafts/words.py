@@ -93,7 +93,8 @@ def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
 def alike(names: Iterable[str]) -> str:
     """Remark on names that may be one name in several spellings; "" if there are none."""
     names = list(names)
-    truth = {plain(name) for name in names} <= YES | NO
+    plains = {plain(name) for name in names}
+    truth = plains <= YES | NO and not plains.isdisjoint(NO - YES) and not plains.isdisjoint(YES - NO)
     spellings = _grouped(names, _side if truth else lambda name: " ".join(name.casefold().split()))
     several = "; ".join(", ".join(each) for each in spellings.values() if len(each) > 1)
     remark = f"one name in several spellings ({several})? Keep one, then `check` says how to read it"

@@ -357,7 +357,16 @@ def test_times_that_differ_in_every_row_are_dates(tmp_path: Path) -> None:
     path.write_text(f"begun;n\n{rows}", encoding="utf-8")
     drafted = draft(path)
     assert drafted.columns[0].spec["kind"] == "date"
+    assert "days alone are read" in drafted.columns[0].why
     load_table(drafted.files[0], drafted.schema(), "north")
+
+
+@pytest.mark.parametrize(("time", "told"), [("T00:00:00+02:00", False), (" 0:00", False), ("T07:30Z", True)])
+def test_a_time_of_day_that_is_not_read_is_said_to_be(tmp_path: Path, time: str, told: bool) -> None:
+    # A stranger's hours of admission were gone, and neither draft nor check had said a word.
+    path = tmp_path / "visits.csv"
+    path.write_text("begun,n\n" + "".join(f"2025-03-{1 + i % 28:02d}{time},{i}\n" for i in range(90)))
+    assert ("days alone are read" in draft(path).columns[0].why) is told
 
 
 def test_codes_are_no_numbers_and_a_count_of_99_is_no_gap(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_a_hint_reads_the_file_once_it_is_pasted(folder: Path, case: str) -> Non
         (["a", "A"], ["a"]),
         (["a", "b", "Ä"], []),
         (["1", "0", "2"], []),
+        (["x", "y"], []),  # both may mean yes
     ],
 )
 def test_a_draft_asks_about_spellings_and_check_reads_them(
