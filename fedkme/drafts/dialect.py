@@ -11,10 +11,12 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from fedkme.drafts import words
 from fedkme.drafts.layout import layout_of
 from fedkme.errors import DataError, on_disk
-from fedkme.tables.axis import CODES
+from fedkme.tables.axis import CODES, codes_apart
 from fedkme.tables.cells import DAYS, date_of, day_of
 from fedkme.tables.csv_rows import open_bytes, open_text
 from fedkme.tables.data_file import DataFile
@@ -73,8 +75,9 @@ _LIMIT = re.compile(r"[<>]=? ?\d+([.,]\d+)?")
 _MANY_NUMBERS = 10
 """Distinct numbers from which words among them may be more than a few."""
 _MOST_WORDS, _FEW_WORDS = 0.5, 0.1
-_REFUSALS, _OFTEN = (7.0, 8.0, 9.0), 0.1
-"""Codes of surveys, which are usual numbers elsewhere; share of rows from which -1 is a class."""
+_REFUSALS, _OFTEN, _BESIDES = (7.0, 8.0, 9.0), 0.1, 3
+"""Codes of surveys, which are usual numbers elsewhere; share of rows from which -1 is a class; numbers beside
+which there may be codes."""
 _LINES, _LAST = 200, 20
 """Lines at the beginning and at the end of a file that are looked at."""
 _DECIMAL = {point: re.compile(rf"[+-]?\d+\{point}\d+") for point in ".,"}
@@ -218,14 +221,13 @@ def codes_among(names: Iterable[str], read: Callable[[str], float]) -> dict[str,
     names = [*names]
     numbers = {name: read(name) for name in names if is_number(name, read)}
     values = {*numbers.values()}
-    if len(numbers) + 1 < len(names):
-        codes = values & {*CODES, *(_REFUSALS if values <= {*CODES, *_REFUSALS} else ())}
-    elif len(numbers) == len(names):
-        refusals = {*_REFUSALS} if sorted(values - {*CODES, *_REFUSALS}) in ([0, 1], [1, 2]) else set()
-        others = values - {*CODES} - refusals
-        low, high = min(others, default=0.0), max(others, default=0.0)
-        far = {code for code in values & {*CODES} if code < 0 <= low or code > high + 2 * (high - low)}
-        codes = far | (values & refusals) if len(others) > 1 else set()
+    if len(numbers) + 1 < len(names) and values <= {*CODES, *_REFUSALS}:
+        codes = values
+    elif len(numbers) in (len(names), *range(len(names) - 1)):
+        refusals = {*_REFUSALS} if sorted(values - CODES - {*_REFUSALS}) in ([0, 1], [1, 2]) else set()
+        others = np.array(sorted(values - refusals))
+        apart = others[codes_apart(others)].tolist()
+        codes = {*apart} | (values & refusals) if len(others) - len(apart) > 1 else set()
     else:
         codes = set()
     return {name: number for name, number in numbers.items() if number in codes}
@@ -242,13 +244,10 @@ def is_number(text: str, read: Callable[[str], float]) -> bool:
 
 def codes_for_nothing(numbers: Iterable[float]) -> list[float]:
     """Numbers of a column that are codes for a gap: far from all others, or the only negative numbers."""
-    values = sorted(set(numbers))
-    codes = [value for value in values if value in CODES]
-    others = [value for value in values if value not in codes]
-    if not others or len(others) < 3:
-        return []
-    low, high = others[0], others[-1]
-    return [value for value in codes if (value < 0 <= low) or value > high + 2 * (high - low)]
+    values = np.array(sorted(set(numbers)), np.float64)
+    apart = codes_apart(values)
+    codes: list[float] = values[apart].tolist()
+    return codes if len(values) - len(codes) >= _BESIDES else []
 
 
 def forms_of_dates(texts: Iterable[str], *, month_first: bool = False) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedkme.drafts.dialect import ISO, codes_for_nothing, forms_of_dates, in_other_order, year_of
 from fedkme.drafts.samples import ColumnSample
+from fedkme.tables.axis import are_bounds
 
 _MANY_NUMBERS = 33
 """Least count of distinct numbers in a column for which atoms and a scale are proposed."""
@@ -52,8 +53,8 @@ def number_spec(
     codes = [code for code in codes if code not in kept]
     inside = Counter({value: count for value, count in point.items() if value not in (*codes, *kept)})
     low, high = min(sample.low, *inside), max(sample.high, *inside)
-    if not math.isfinite(2.0 * high - 2.0 * low):
-        return {}, "numbers too far apart"
+    if not are_bounds(*outwards(low, high)):
+        return {}, "numbers too far apart, or too near each other"
     if codes:
         remarks.append(f"{', '.join(f'{code:g}' for code in codes)} taken as no value")
     if kept:
@@ -130,10 +131,10 @@ def outwards(low: float, high: float) -> tuple[float, float]:
     if lower == upper:
         upper += step
     lower, upper = float(f"{lower:.12g}"), float(f"{upper:.12g}")
-    if lower <= low and high <= upper and lower < upper and math.isfinite(upper - lower):
+    if lower <= low and high <= upper and are_bounds(lower, upper):
         return lower, upper
-    beyond = max(math.ulp(low), math.ulp(high))  # numbers of more digits than a power of ten can round
-    return low if low < high else low - beyond, high if low < high else high + beyond
+    beyond = 64.0 * max(math.ulp(low), math.ulp(high))  # numbers of more digits than a power of ten can round
+    return (low, high) if are_bounds(low, high) else (low - beyond, high + beyond)
 
 
 def date_forms(parts: Sequence[ColumnSample], na: Iterable[str], month_first: bool) -> list[list[str]]:

@@ -14,7 +14,7 @@ from typing import Any
 from zlib import crc32
 
 from fedkme.drafts.dialect import detect_file
-from fedkme.tables.axis import CODES
+from fedkme.tables.axis import MAY_BE_CODES
 from fedkme.tables.cells import Cells, columns_of, normal, texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_parts_of
@@ -71,7 +71,7 @@ class ColumnSample:
                 self._count_number(number, count)
             elif text:
                 self.words += count
-            listed = text in self.counts or not text or (number in CODES)
+            listed = text in self.counts or not text or (number in MAY_BE_CODES)
             held = len(self.counts) - len(self.values) if number is None else len(self.values)
             if listed or held < _MOST_TEXTS:
                 self.counts[text] += count
@@ -126,7 +126,7 @@ class ColumnSample:
 
     def _count_number(self, number: float, count: int) -> None:
         self.numbers += count
-        if number not in CODES:
+        if number not in MAY_BE_CODES:
             self.low, self.high = min(self.low, number), max(self.high, number)
         whole = number.is_integer()
         self.whole = self.whole and whole

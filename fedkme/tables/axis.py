@@ -6,7 +6,8 @@ equal length. Both maps increase, so bins keep their order. Nothing is learnt fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,15 @@ from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
 from fedkme.tables.cells import day_of
+
+FAR = 1e100
+"""Largest number of a schema: sums of products of several are finite."""
+
+
+def are_bounds(low: float, high: float) -> bool:
+    """Check whether bounds are finite and far enough apart for their bins to be told apart."""
+    apart = max(1.0 / FAR, 64.0 * math.ulp(max(-low, high)))
+    return low >= -FAR and high <= FAR and high - low >= apart
 
 
 @dataclass(frozen=True)
@@ -85,8 +95,28 @@ class Axis:
         return ends
 
 
-CODES = (-1.0, -7.0, -8.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
+def _usual_codes() -> Iterator[float]:
+    """Codes of surveys (-9, 77, 9998), of weather stations (999.9), limits of integers, fills of arrays."""
+    yield from (-1.0, -7.0, -8.0, -9.0)
+    for digits in range(2, 11):
+        top = 10.0**digits
+        yield from (float(digit * digits) for digit in "678")
+        yield from (top - below for below in (1.0, 2.0, 3.0, 4.0, 0.1, 0.01))
+    yield from (2.0**bits - 1 for bits in (7, 8, 15, 16, 31, 32, 63))
+    yield from (-(2.0**bits) for bits in (7, 15, 31, 63))
+    yield from (1e20, 1e30, 1e34, 1e35, 1e36, 1e37, 1e38, 9.96921e36, float(np.float32(9.96921e36)))
+    most = float(np.finfo(np.float32).max), float(np.finfo(np.float64).max)
+    yield from (float(f"{each:.{digits}e}") for each in most for digits in (5, 6, 7, 8, 14))
+    yield from most
+
+
+CODES = frozenset(sign * code for code in _usual_codes() for sign in (1.0, -1.0) if code > 9 or sign > 0)
 """Numbers that may stand for an empty cell, if all other values of the column are far from them."""
+_SMALL, _BESIDE = (-2.0, -3.0, -4.0, -5.0, -6.0), 20.0
+"""Codes of surveys, in a sample of which no other number is negative and the largest is at least 20."""
+MAY_BE_CODES = CODES.union(_SMALL)
+"""All numbers that `codes_apart` may mark."""
+_LISTED = np.array(sorted(CODES))
 DAY_CODES = tuple(map(day_of, ("1900-01-01", "1899-12-30", "9999-12-31", "9999-01-01")))
 """Days that may."""
 
@@ -99,12 +129,24 @@ def codes_beyond(values: FloatArray, bounds: tuple[float, float], *, day: bool =
     low, high = bounds
     if day:
         return np.isin(values, DAY_CODES) & ((values < low) | (values > high))
-    reach = 2.0 * (high - low)
-    far = (values > high + reach) | ((values < 0) & (low >= 0)) | (values < low - reach)
-    return np.isin(values, CODES) & far
+    reach = high - low
+    far = (values > high + 2.0 * reach) | ((values < 0) & (low >= 0)) | (values < low - reach)
+    return np.isin(values, _LISTED) & far
 
 
-def count_codes(numbers: FloatArray) -> int:
-    """Count usual codes for a missing value that are far from all other numbers."""
-    others = numbers[np.isfinite(numbers) & ~np.isin(numbers, CODES)]
-    return int(codes_beyond(numbers, (others.min(), others.max())).sum()) if len(others) else 0
+def codes_apart(numbers: FloatArray) -> NDArray[np.bool_]:
+    """Mark usual codes for a missing value that are far from all other finite numbers, of which some exist.
+
+    -1, -2 and -3 without -7, -8 or -9 are no codes, but counts that go on below 0.
+    """
+    run = np.isin((-1.0, -2.0, -3.0), numbers).all() and not np.isin((-7.0, -8.0, -9.0), numbers).any()
+    usual = np.isin(numbers, _LISTED[np.abs(_LISTED) > 9] if run else (*_LISTED, *_SMALL))
+    codes = usual
+    for _ in range(2):  # those that turn out to be none are among the others
+        others = numbers[np.isfinite(numbers) & ~codes]
+        if not len(others):
+            return np.zeros(numbers.shape, bool)
+        low, high = others.min(), others.max()
+        small = np.isin(numbers, _SMALL) & (low >= 0) & (high >= _BESIDE)
+        codes = usual & (small | codes_beyond(numbers, (low, high)))
+    return codes

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_
 
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
-from fedkme.tables.axis import Axis, codes_beyond
+from fedkme.tables.axis import FAR, Axis, are_bounds, codes_beyond
 from fedkme.tables.cells import DAYS, Text, as_seen, date_of, day_of, days_of
 from fedkme.tables.dates import DateForm
 
@@ -127,8 +127,10 @@ class Numeric(Settings):
         low, high = self.bounds
         if self.kind == "date" and not DAYS[0] <= low <= high <= DAYS[1]:
             raise ValueError(f"the bounds of column '{self.name}' are not in the years 1 to 9999")
-        if not (low < high and math.isfinite(high - low)):
-            raise ValueError(f"the bounds of column '{self.name}' are not [lower, upper]")
+        if not are_bounds(low, high):
+            raise ValueError(
+                f"the bounds of column '{self.name}' are not [lower, upper] within {FAR:g}, well apart"
+            )
         if self.missing is not None and not low <= self.missing <= high and self.missing not in self.atoms:
             raise ValueError(f"'missing' of column '{self.name}' is outside its bounds")
         if self.missing_codes and self.missing is None:
@@ -140,17 +142,15 @@ class Numeric(Settings):
         if self.format and self.kind != "date":
             raise ValueError(f"column '{self.name}' has a 'format' and is no date")
         if (self.format or "").startswith("%Y-%d"):
-            cause = f"'format' of column '{self.name}' is read after year-month-day, which looks alike"
-            raise ValueError(f"{cause}: give it to the files")
+            raise ValueError(f"give the 'format' of column '{self.name}' to the files: %Y-%m-%d looks alike")
         if self.integer and self.decimals:
             raise ValueError(f"column '{self.name}' is 'integer' and has 'decimals'")
-        if len(set(self.atoms)) < len(self.atoms):
-            raise ValueError(f"column '{self.name}' lists an atom twice")
-        ordered = all(a < b for a, b in pairwise((low, *self.cuts, high)))
-        if not (ordered and (not self.integer or all(cut.is_integer() for cut in self.cuts))):
-            raise ValueError(
-                f"'cuts' of column '{self.name}' do not increase inside its bounds, whole if it is"
-            )
+        if len(set(self.atoms)) < len(self.atoms) or any(abs(atom) > FAR for atom in self.atoms):
+            raise ValueError(f"column '{self.name}' lists an atom twice, or one beyond {FAR:g}")
+        whole = not self.integer or all(cut.is_integer() for cut in self.cuts)
+        if not (whole and all(a < b for a, b in pairwise((low, *self.cuts, high)))):
+            why = "do not increase inside its bounds, whole if it is"
+            raise ValueError(f"'cuts' of column '{self.name}' {why}")
         return self
 
     @property

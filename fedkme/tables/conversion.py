@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedkme.errors import DataError
-from fedkme.tables.axis import count_codes
+from fedkme.tables.axis import codes_apart
 from fedkme.tables.cells import TRUTH, Cells, as_seen, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric
 from fedkme.tables.data_file import DataFile
@@ -381,5 +381,5 @@ def _labels(cells: Cells, label: Label, file: DataFile, findings: _Findings) -> 
     wrong = {row for fault in findings.faults if fault.column == label.name for row in fault.rows}
     empty = [row for row in np.flatnonzero(~np.isfinite(numbers)).tolist() if row not in wrong]
     findings.add(label.name, _EMPTY, _REMOVE, empty)
-    findings.swallowed[label.name, CODED] += count_codes(numbers)
+    findings.swallowed[label.name, CODED] += int(codes_apart(numbers).sum())
     return (numbers > label.positive_above).astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fedkme.drafts.drafting import draft, draft_schema
 from fedkme.errors import DataError
+from fedkme.tables.columns import Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import examine, load_table
 from fedkme.tables.schema import schema_from
@@ -134,3 +135,49 @@ def test_a_draft_of_names_beside_the_word_missing_can_be_read(names: Sequence[st
     schema = draft_schema(columns)
     (spec,) = (each for each in schema.columns if each.name == "c")
     assert getattr(spec, "missing", None) == "missing"
+
+
+NUMBERS: dict[str, Callable[[int], float]] = {
+    "age": lambda n: n * 7 % 71,
+    "amount": lambda n: round(1.02 ** (n % 300), 2),
+    "temperature": lambda n: n * 13 % 400 / 10 - 15,
+    "share": lambda n: n * 3 % 101 / 100,
+}
+SURVEYS = st.sampled_from([*range(-9, 0), -66, -77, -88, -97, -98, -99])
+FAR_CODES = st.sampled_from(
+    [code for digits in range(4, 9) for code in (-int("9" * digits), int("8" * digits), 10**digits - 3)]
+    + [9999.9, 9999.99, 32767, -32768, 65535, 2**31 - 1, -(2**31), -(2**63), 1e20, 9.96921e36]
+    + [3.4028235e38, -3.4028235e38, 1.7976931348623157e308, -1.7976931348623157e308]
+)
+
+
+@given(st.sampled_from([*NUMBERS]), FAR_CODES, st.integers(11, 60))
+def test_a_code_among_numbers_is_no_bound_of_a_draft(name: str, code: float, every: int) -> None:
+    # -9999 among degrees and -2147483648 among ages were bounds: each gap was a number, most bins were empty.
+    cells = [repr(code) if n % every == every - 1 else str(NUMBERS[name](n)) for n in range(600)]
+    drafted = draft({name: cells, "z": ["a", "b"] * 300})
+    column = drafted.schema().columns[0]
+    assert isinstance(column, Numeric)
+    assert column.missing_codes == (code,)
+    assert max(map(abs, column.bounds)) < 1000
+    assert drafted.guesses[name]
+
+
+@given(st.sampled_from(["age", "amount"]), st.sets(SURVEYS, min_size=1, max_size=3), st.integers(11, 60))
+def test_codes_of_surveys_are_the_only_negative_numbers(name: str, codes: set[int], every: int) -> None:
+    refused = sorted(codes)
+    cells = [str(NUMBERS[name](n)) for n in range(600)]
+    cells[every::every] = [str(refused[n % len(refused)]) for n in range(len(cells[every::every]))]
+    column = draft({name: cells, "z": ["a", "b"] * 300}).schema().columns[0]
+    assert isinstance(column, Numeric)
+    assert column.bounds[0] >= 0 or {-1, -2, -3} <= codes
+    assert {*column.missing_codes} == {float(code) for code in codes} or {-1, -2, -3} <= codes
+
+
+@pytest.mark.parametrize("low", [-9, -5, -3, -2])
+def test_numbers_that_go_on_below_zero_are_no_codes(low: int) -> None:
+    goals = [str(low + n % (9 - low)) for n in range(600)]
+    column = draft({"goals": goals, "z": ["a", "b"] * 300}).schema().columns[0]
+    assert isinstance(column, Numeric)
+    assert not column.missing_codes
+    assert column.bounds[0] <= low

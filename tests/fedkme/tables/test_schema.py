@@ -297,6 +297,21 @@ def test_a_code_beyond_the_bounds_is_a_fault_and_never_clipped(
     assert not list(atoms.faults(np.array([[value], [1.0]])))
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"bounds": (0, 1e300)},  # squares are infinite: the release ended without a verdict
+        {"bounds": (0, 1e-200)},
+        {"bounds": (1e17, 1e17 + 16)},  # sixteen bins have one edge
+        {"bounds": (0, 1), "atoms": (1e200,)},
+    ],
+)
+def test_numbers_that_cannot_be_squared_or_told_apart_are_in_no_schema(keys: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="1e\\+100"):
+        Numeric(name="a", **keys)
+    assert Numeric(name="a", bounds=(0, 1e100), nullable=True, missing_codes=(1.7976931348623157e308,))
+
+
 def test_a_day_that_stands_for_nothing_is_a_fault_under_clip() -> None:
     seen = Schema(columns=(Numeric(kind="date", name="seen", bounds=(0, 20_000), clip=True),))
     assert list(seen.faults(np.array([[-25567.0]])))  # 1900-01-01

@@ -71,5 +71,5 @@ def test_an_owner_that_lets_no_row_leave_leads_the_plan_to_rows_for_the_target(
 
 @pytest.mark.parametrize("named", ["protocol=cells", "auction.kind=clock", "preset=published"])
 def test_a_protocol_of_real_rows_beside_no_real_row_is_refused(named: str) -> None:
-    with pytest.raises(ConfigError, match="asks owners for real rows.*leave one of them out"):
+    with pytest.raises(ConfigError, match=r"asks owners for real rows.*leave one of them out"):
         load_simulation("digits", ["real_rows=false", named])
