@@ -38,7 +38,7 @@ import numpy as np
 from fedkme.answers.evidence import Law, ScoredNumber, ScoredPair, Spread, outside, rows_together
 from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
 from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
-from fedkme.answers.points import points_of_bin
+from fedkme.answers.points import CellPoints, OnGrid, cell_means, cell_points, points_of_bin
 from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
@@ -53,15 +53,7 @@ MOST_POINTS = 2**22
 _PIECES = 8
 """Pieces of a bin at which functions are computed."""
 _NOTHING = 1e-9  # relative size of rounding error
-_MOST_CACHED = 64
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Points:
-    """Values of a column in each of its codes, and the share of the code that each value has: (codes, s)."""
-
-    values: FloatArray
-    shares: FloatArray
+_MOST_CACHED, _MOST_GRIDS = 64, 2
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -88,8 +80,10 @@ class CountEvidence:
         self._place = {name: place for place, name in enumerate(self._binning.names)}
         self._columns = columns_of(self.schema)
         self._marginals: dict[Clique, _Marginal | None] = {}
-        self._cells: dict[tuple[int, bool, tuple[float, ...], int], _Points] = {}
+        self._cells: dict[tuple[int, bool, tuple[float, ...], int], CellPoints] = {}
         self._fine = {each.clique[0]: each for each in release.folded}
+        self._fine_shares: dict[int, FineShares] = {}
+        self._on_grids: dict[tuple[Function, ...], OnGrid] = {}
         self.finer = release.finer
         """Coding of numbers by fine bins."""
 
@@ -177,12 +171,10 @@ class CountEvidence:
         return None
 
     def _law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
-        clique = self._clique(functions)
-        grid = self._grid(clique, functions)
-        at = [self._values_on(function, clique, grid) for function in functions]
-        tables = [_means(values, grid) for values in at]
+        on_grid = self._on_grid(functions)
+        clique, at, tables = on_grid.clique, on_grid.values, on_grid.means
         values, middle = _combined(coefficients, at), _combined(coefficients, tables)
-        within = tuple(range(1, 2 * len(grid), 2))
+        within = tuple(range(1, 2 * len(clique), 2))
         gaps = [middle - values.min(axis=within), values.max(axis=within) - middle]
         reach = float(np.abs(values).max())
         hidden = max(float(gap.max()) for gap in gaps) > _NOTHING * _size(tables)
@@ -233,11 +225,25 @@ class CountEvidence:
             covariance += marginal.variance * (flat @ flat.T)
         return means, covariance, complete
 
+    def _on_grid(self, functions: Sequence[Function]) -> OnGrid:
+        """Values of functions at the grid; the last are kept, as an interval asks for them many times."""
+        key = tuple(functions)
+        on_grid = self._on_grids.pop(key, None)
+        if on_grid is None:
+            clique = self._clique(functions)
+            grid = self._grid(clique, functions)
+            values = [self._values_on(function, clique, grid) for function in functions]
+            on_grid = OnGrid(clique, values, [cell_means(each, grid) for each in values])
+        self._on_grids[key] = on_grid
+        if len(self._on_grids) > _MOST_GRIDS:
+            del self._on_grids[next(iter(self._on_grids))]
+        return on_grid
+
     def _clique(self, functions: Sequence[Function]) -> Clique:
         names = set().union(*(function.columns for function in functions))
         return tuple(sorted(self._place[name] for name in names))
 
-    def _grid(self, clique: Clique, functions: Sequence[Function]) -> list[_Points]:
+    def _grid(self, clique: Clique, functions: Sequence[Function]) -> list[CellPoints]:
         """Choose the values of each column at which functions are computed."""
         cuts = {
             self._place[name]: tuple(sorted(set().union(*(f.cuts.get(name, frozenset()) for f in functions))))
@@ -262,6 +268,11 @@ class CountEvidence:
         """Shares of a number by fine bins; None for several columns, or without a count by fine bins."""
         if not self._is_fine(clique):
             return None
+        if clique[0] not in self._fine_shares:
+            self._fine_shares[clique[0]] = self._shares_of(clique)
+        return self._fine_shares[clique[0]]
+
+    def _shares_of(self, clique: Clique) -> FineShares:
         counted, within = self._fine[clique[0]], self.finer.within(clique[0], self._binning)
         marginal, codes = self._marginal(clique), self._binning.sizes[clique[0]]
         coarse, variance = np.full(codes, 1.0 / codes), math.inf
@@ -271,7 +282,7 @@ class CountEvidence:
         atoms = self.finer.count_atoms(clique[0])
         return FineShares(fine, sigma, within, coarse, variance, atoms, counted.parts)
 
-    def _points(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> _Points:
+    def _points(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> CellPoints:
         key = place, binning is self.finer, cuts, pieces
         if key not in self._cells:
             if len(self._cells) >= _MOST_CACHED:
@@ -279,27 +290,27 @@ class CountEvidence:
             self._cells[key] = self._cells_of(place, binning, cuts, pieces)
         return self._cells[key]
 
-    def _cells_of(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> _Points:
+    def _cells_of(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> CellPoints:
         column, size = self._columns[binning.names[place]], binning.sizes[place]
         if not isinstance(column, Numeric):
-            return _Points(np.arange(size, dtype=np.float64)[:, None], np.ones((size, 1)))
-        edges = binning.edges(column).tolist()
-        axis, atoms, last = column.axis, column.atoms, edges[-1]
-        bins = [
-            points_of_bin(
-                axis, atoms, start, end, end == last, tuple(c for c in cuts if start < c < end), pieces
-            )
-            for start, end in itertools.pairwise(edges)
-        ]
-        bins += [(np.array([atom]), np.ones(1)) for atom in atoms]
-        values = np.zeros((len(bins), max(len(values) for values, _ in bins)))
-        shares = np.zeros_like(values)
-        for row, (own, parts) in enumerate(bins):
-            values[row, : len(own)], values[row, len(own) :] = own, own[-1]
-            shares[row, : len(own)] = parts
-        return _Points(values, shares)
+            return CellPoints(np.arange(size, dtype=np.float64)[:, None], np.ones((size, 1)))
+        edges = binning.edges(column)
+        last = len(edges) - 2
+        inside = np.unique(np.searchsorted(edges, [c for c in cuts if c not in edges])) - 1
+        changed = [int(code) for code in inside if 0 <= code <= last] if cuts else range(last + 1)
 
-    def _values_on(self, function: Function, clique: Clique, grid: Sequence[_Points]) -> FloatArray:
+        def points(code: int) -> tuple[FloatArray, FloatArray]:
+            start, end = edges[code : code + 2].tolist()
+            own = tuple(cut for cut in cuts if start < cut < end)
+            return points_of_bin(column.axis, column.atoms, start, end, code == last, own, pieces)
+
+        if not cuts:
+            bins = [points(code) for code in changed]
+            return cell_points(bins + [(np.array([atom]), np.ones(1)) for atom in column.atoms])
+        even = self._points(place, binning, (), pieces)  # a cut changes its own bin alone
+        return even.replaced({code: points(code) for code in changed})
+
+    def _values_on(self, function: Function, clique: Clique, grid: Sequence[CellPoints]) -> FloatArray:
         """Values of a function at the grid: two axes for each column, its codes and their points."""
         shape = [1] * (2 * len(grid))
         values: dict[str, FloatArray] = {}
@@ -361,16 +372,6 @@ def _added(one: Law, other: Law) -> Law:
 def _combined(coefficients: Sequence[float], tables: Sequence[FloatArray]) -> FloatArray:
     total: FloatArray = np.sum([a * each for a, each in zip(coefficients, tables, strict=True)], axis=0)
     return total
-
-
-def _means(values: FloatArray, grid: Sequence[_Points]) -> FloatArray:
-    """Mean of a function over each cell; one axis for each column, its codes."""
-    for axis in reversed(range(len(grid))):
-        shares = grid[axis].shares
-        shape = [1] * values.ndim
-        shape[2 * axis : 2 * axis + 2] = shares.shape
-        values = (values * shares.reshape(shape)).sum(axis=2 * axis + 1)
-    return values
 
 
 def _split(tables: Sequence[FloatArray], clique: Clique) -> Iterator[tuple[Clique, list[FloatArray]]]:

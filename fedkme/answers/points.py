@@ -1,17 +1,70 @@
-"""Values of a bin at which functions are computed, with the share of the bin that each has."""
+"""Points at which functions are computed: values in a bin, with the share of the bin that each has."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from fedkme.arrays import FloatArray
+from fedkme.features.counts import Clique
 from fedkme.tables.axis import Axis
 
 _WHOLE = 16
 """Whole numbers of a bin up to which functions are computed at each of them."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CellPoints:
+    """Values of a column in each of its codes, and the share of the code that each value has: (codes, s)."""
+
+    values: FloatArray
+    shares: FloatArray
+
+    def replaced(self, points: Mapping[int, tuple[FloatArray, FloatArray]]) -> CellPoints:
+        """Points with those of some codes replaced."""
+        more = max([0, *(len(own) - self.values.shape[1] for own, _ in points.values())])
+        values = np.pad(self.values, ((0, 0), (0, more)), mode="edge")
+        shares = np.pad(self.shares, ((0, 0), (0, more)))
+        for code, (own, parts) in points.items():
+            values[code, : len(own)], values[code, len(own) :] = own, own[-1]
+            shares[code, : len(own)], shares[code, len(own) :] = parts, 0.0
+        return CellPoints(values, shares)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OnGrid:
+    """Functions at the points of the cells of their columns.
+
+    Attributes:
+        clique: places of the columns.
+        values: values of each function at the points; two axes for each column, its codes and their points.
+        means: mean of each function over each cell; one axis for each column, its codes.
+    """
+
+    clique: Clique
+    values: list[FloatArray]
+    means: list[FloatArray]
+
+
+def cell_points(points: Sequence[tuple[FloatArray, FloatArray]]) -> CellPoints:
+    """Points of each code as arrays: shorter ones are filled with their last value, of share 0."""
+    size = max(len(values) for values, _ in points)
+    none = CellPoints(np.zeros((len(points), size)), np.zeros((len(points), size)))
+    return none.replaced(dict(enumerate(points)))
+
+
+def cell_means(values: FloatArray, grid: Sequence[CellPoints]) -> FloatArray:
+    """Mean of a function over each cell; one axis for each column, its codes."""
+    for axis in reversed(range(len(grid))):
+        shares = grid[axis].shares
+        shape = [1] * values.ndim
+        shape[2 * axis : 2 * axis + 2] = shares.shape
+        values = (values * shares.reshape(shape)).sum(axis=2 * axis + 1)
+    return values
 
 
 @lru_cache(maxsize=2**13)
