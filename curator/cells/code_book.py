@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.planning.formulas import validation_epsilon
-from curator.summary.settings import SummarySettings
+from curator.summary.settings import MOST_DIMENSION, SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.arrays import whole
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
@@ -171,6 +171,31 @@ def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) 
     picks = picks if cells.picks is None else cells.picks
     least = min(share, MOST_OF_PICKS / max(picks, 1))
     return picks, least if cells.pick_share is None else cells.pick_share
+
+
+def no_menu_reason(settings: SummarySettings, schema: Schema, coalitions: bool = False) -> str:
+    """Reason why the plan has no menu although `cells.picks` is set, with the remedy; empty where it may."""
+    cells, spec = settings.cells, spec_for(schema, 0, settings.cells.dimension)
+    if not cells.picks:
+        return ""
+    remedy = "leave out 'cells.picks'"
+    if cells.code_book == "seeds":
+        cause, remedy = (
+            "cells of public seeds have no menu",
+            f"set 'cells.code_book' to \"sketch\", or {remedy}",
+        )
+    elif coalitions:
+        cause, remedy = "owners count in coalitions", f"set 'cells.coalitions' to false, or {remedy}"
+    elif offers_columns(spec, schema):
+        return ""
+    else:
+        cause = f"{spec.width} encoded columns, mostly numbers, are projected to {spec.dimension}"
+        if spec.centre == "row":
+            cause = "the schema has one block of like numbers"
+        elif spec.width <= MOST_DIMENSION:
+            remedy = f"set 'cells.dimension' to {spec.width}, or {remedy}"
+    advice = remedy[0].upper() + remedy[1:]
+    return f"'cells.picks' = {cells.picks} has no effect, D_v picks no direction: {cause}. {advice}"
 
 
 async def counted(settings: SummarySettings, pool: OwnerSums, cells: PublicCells) -> PublicCells:

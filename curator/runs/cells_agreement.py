@@ -20,6 +20,7 @@ from curator.cells.code_book import (
     PublicCells,
     cells_from_json,
     counted,
+    no_menu_reason,
     of_owners,
     of_seeds,
     sketch_invitation,
@@ -111,6 +112,7 @@ class Agreement:
         summary, schema = context.summary_of(document), context.schema
         seed = document.planned.features.seed
         if summary.cells.code_book == "seeds":
+            self._warn_of_picks(run, coalitions=False)
             cells = of_seeds(summary, schema, context.encoded_seeds, document.summary, seed)
             with context.store.transaction():
                 self._keep(run, cells)
@@ -164,6 +166,11 @@ class Agreement:
         held = held_rows(names, self._context.members.sizes())
         return pools_help(held, summary.owner_noise(share).histogram.epsilon)
 
+    def _warn_of_picks(self, run: Run, coalitions: bool) -> None:
+        summary = self._context.summary_of(run.document)
+        if line := no_menu_reason(summary, self._context.schema, coalitions):
+            self._context.say("warning", run=run.name, round=0, line=line)
+
     async def _sketched(self, run: Run, attempt: dict[str, Any], here: Sequence[str]) -> None:
         context, document = self._context, run.document
         summary, members = context.summary_of(document), context.members
@@ -175,6 +182,7 @@ class Agreement:
             together = self._in_coalitions(summary, owners, share)
             attempt = {"owners": owners, "share": share, "coalitions": together}
             self._note(run, **attempt)
+            self._warn_of_picks(run, together)
         names: list[str] = attempt["owners"]
         share = attempt["share"]
         coalitions = bool(attempt.get("coalitions"))

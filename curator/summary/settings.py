@@ -22,6 +22,9 @@ from fedkme.privacy.settings import AnyMean, GaussianSettings, broadcast_events
 from fedkme.protocol import Fill
 from fedkme.protocols import ALGORITHM3, AUTO, Protocol, summaries, variant
 
+MOST_DIMENSION = 512
+"""Most coordinates in which a code book measures rows."""
+
 
 class CellsSettings(Settings):
     """Settings of a summary by cells that the curator decides (docs/decisions/007)."""
@@ -55,7 +58,7 @@ class CellsSettings(Settings):
     pick_share: float | None = Field(None, gt=0, le=0.5)
     """Share of D_v's epsilon for each pick; D_v's histogram gets the rest. None: 37.5 / (epsilon |D_v|), and
     at most half of epsilon for all picks."""
-    dimension: int = Field(128, ge=2, le=512)
+    dimension: int = Field(128, ge=2, le=MOST_DIMENSION)
     """Number of coordinates in which a code book measures rows."""
 
     @model_validator(mode="after")

@@ -33,6 +33,7 @@ class KeptProgress(Follower):
     on_first_round: Callable[[], None] | None = None
     rounds: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def round(self, record: Mapping[str, Any]) -> None:
         self.rounds.append(int(record["round"]))
@@ -41,6 +42,9 @@ class KeptProgress(Follower):
 
     def note(self, line: str) -> None:
         self.notes.append(line)
+
+    def warn(self, line: str) -> None:
+        self.warnings.append(line)
 
 
 def launch(

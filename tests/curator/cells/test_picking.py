@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from curator.cells.code_book import picking
+from curator.cells.code_book import no_menu_reason, picking
 from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.exchange import SummaryRequest
 from fedkme.tables.schema import Category, Numeric, Schema
@@ -46,3 +46,24 @@ def test_settings_that_name_picks_or_their_share_are_followed() -> None:
     assert picked(pick_share=0.05) == (2, 0.05)
     with pytest.raises(ValueError, match="half of its epsilon"):
         picked(pick_share=0.3)
+
+
+def test_picks_without_a_menu_are_reported_with_a_remedy() -> None:
+    """`cells.picks` of projected rows without categories had no effect, and nobody said so."""
+    numbers = Schema(columns=(AGE.model_copy(update={"count": 4}), AGE.model_copy(update={"name": "pay"})))
+    image = Schema(columns=(AGE.model_copy(update={"count": 4}),))
+
+    def reason(schema: Schema, cells: dict[str, int | str], coalitions: bool = False) -> str:
+        settings = SummarySettings.model_validate({"protocol": "cells", "cells": cells})
+        return no_menu_reason(settings, schema, coalitions)
+
+    assert reason(numbers, {"picks": 2, "dimension": 3}) == (
+        "'cells.picks' = 2 has no effect, D_v picks no direction: 5 encoded columns, mostly numbers, are "
+        "projected to 3. Set 'cells.dimension' to 5, or leave out 'cells.picks'"
+    )
+    assert reason(image, {"picks": 1}).endswith("one block of like numbers. Leave out 'cells.picks'")
+    assert "coalitions. Set 'cells.coalitions' to false" in reason(PEOPLE, {"picks": 1}, coalitions=True)
+    assert "Set 'cells.code_book' to \"sketch\"" in reason(PEOPLE, {"picks": 1, "code_book": "seeds"})
+    assert not reason(numbers, {"dimension": 3})
+    assert not reason(numbers, {"picks": 0})
+    assert not reason(PEOPLE, {"picks": 2})

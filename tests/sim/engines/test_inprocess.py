@@ -19,7 +19,7 @@ from sim.engines.inprocess import InProcessMarket, KeptRecords, open_market, run
 from sim.engines.loopback import Loopback
 from tests.curator.summary.fakes import SCHEMA, owners, table
 from tests.record_transcripts import record_transcript
-from tests.system.launches import launch, read_json, read_lines, transcript
+from tests.system.launches import KeptProgress, launch, read_json, read_lines, transcript
 
 THREE = "scenario.owners=3"
 """Owners of a small run; one of them has a policy."""
@@ -151,3 +151,9 @@ def test_an_owner_that_begins_again_goes_on_from_its_journal(protocol: str, auct
     last = _way_to(market, "b").runs
     assert isinstance(last, Dying)
     assert last.deaths
+
+
+def test_picks_that_have_no_effect_are_a_warning_of_the_run(tmp_path: Path) -> None:
+    progress = KeptProgress()
+    launch(tmp_path / "run", "engine=inprocess", "protocol=cells", "cells.picks=2", progress=progress)
+    assert [line for line in progress.warnings if "'cells.picks' = 2 has no effect" in line]
