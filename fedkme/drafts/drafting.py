@@ -18,7 +18,7 @@ import numpy as np
 from fedkme.drafts.dialect import ISO, is_month_first, words_for_no_class, words_for_nothing
 from fedkme.drafts.numbers import date_forms, date_spec, number_spec
 from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of
-from fedkme.drafts.words import alike
+from fedkme.drafts.words import doubts
 from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.data_file import DataFile, FileColumn
 from fedkme.tables.schema import Schema, schema_from
@@ -283,7 +283,7 @@ def _column(
         return out("empty in every row")
     if label:
         spec = _classes(name, sample, counts, filled)
-        why = "" if "positive_above" in spec else alike(spec["categories"])
+        why = "" if "positive_above" in spec else doubts(spec["categories"])
         return drafted(spec | ({"na": na} if na else {}), why)
     if counts_rows(name, sample):
         return out("numbers of rows?")
@@ -319,7 +319,7 @@ def _column(
         return drafted({**spec, **gaps}, why) if spec else out(why)
     if not all(text.isprintable() for text in counts):
         return out("free text")
-    spec, spellings = {"kind": "category", "name": name, "categories": _sorted_names(counts)}, alike(counts)
+    spec, doubt = {"kind": "category", "name": name, "categories": _sorted_names(counts)}, doubts(counts)
     if words := [word for word in na if word != "missing"]:  # the name of the gaps' own category
         gaps |= {"na": words}
     else:
@@ -331,10 +331,10 @@ def _column(
         if frequent.total() < _MOST_ROWS * filled:
             return out("too many different names")
         why = f"{len(counts) - len(frequent)} rarer names are taken as 'other'"
-        return drafted({**spec, "categories": _sorted_names(frequent), "other": True, **gaps}, spellings, why)
+        return drafted({**spec, "categories": _sorted_names(frequent), "other": True, **gaps}, doubt, why)
     if _is_open(counts):
-        return drafted({**spec, "other": True, **gaps}, spellings, "other files may have other names")
-    return drafted({**spec, **gaps}, spellings)
+        return drafted({**spec, "other": True, **gaps}, doubt, "other files may have other names")
+    return drafted({**spec, **gaps}, doubt)
 
 
 def _is_open(counts: Counter[str]) -> bool:

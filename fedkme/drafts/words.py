@@ -90,15 +90,24 @@ def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     return same
 
 
-def alike(names: Iterable[str]) -> str:
-    """Remark on names that may be one name in several spellings; "" if there are none."""
+def doubts(names: Iterable[str]) -> str:
+    """Remark on names that may be one name in several spellings, or none as 8 and 9 after 1 to 5; or ""."""
     names = list(names)
     plains = {plain(name) for name in names}
     truth = plains <= YES | NO and not plains.isdisjoint(NO - YES) and not plains.isdisjoint(YES - NO)
     spellings = _grouped(names, _side if truth else lambda name: " ".join(name.casefold().split()))
     several = "; ".join(", ".join(each) for each in spellings.values() if len(each) > 1)
     remark = f"one name in several spellings ({several})? Keep one, then `check` says how to read it"
-    return remark if several else ""
+    return remark if several else _no_answers(names)
+
+
+def _no_answers(names: Sequence[str]) -> str:
+    numbers = sorted(int(name) for name in names if name.isdecimal())
+    scale, rest = [n for n in numbers if n < 7], [n for n in numbers if n >= 7]
+    steps = len(scale) >= 3 and scale[0] in (0, 1) and scale[-1] - scale[0] == len(scale) - 1
+    if len(numbers) == len(names) and steps and rest and rest[0] > scale[-1] + 1 and rest[-1] <= 9:
+        return f"{', '.join(map(str, rest))}: no answer? Then list them under 'na'"
+    return ""
 
 
 def _side(name: str) -> str:

@@ -83,6 +83,18 @@ def test_classes_that_look_like_nothing_stay_classes(names: Sequence[str]) -> No
     assert not label.na
 
 
+@pytest.mark.parametrize(
+    ("names", "asked"),
+    [("1 2 3 8 9", "8, 9"), ("0 1 2 3 4 9", "9"), ("0 1 2 3 4 5 6 7 8 9", ""), ("1 3 9", "")],
+)
+def test_a_draft_asks_whether_the_last_numbers_of_a_survey_are_answers(names: str, asked: str) -> None:
+    columns = column(names.split())
+    drafts = draft(columns, "y"), draft({"y": columns["y"], "z": columns["x"]})
+    guesses = [each.guesses.get("y", "") for each in drafts]
+    assert [f"{asked}: no answer?" in guess for guess in guesses] == [bool(asked)] * 2
+    assert asked or not any("no answer?" in guess for guess in guesses)
+
+
 @pytest.mark.parametrize("code", ["-9", "999", "-99.0", "inf", "9999"])
 def test_codes_among_the_numbers_of_a_label_are_on_no_side_of_its_cut(tmp_path: Path, code: str) -> None:
     columns = column([f"{20 + n / 4}" for n in range(60)], code, 6)
