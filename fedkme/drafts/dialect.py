@@ -17,7 +17,7 @@ from fedkme.drafts import words
 from fedkme.drafts.layout import layout_of
 from fedkme.errors import DataError, on_disk
 from fedkme.tables.axis import CODES, codes_apart
-from fedkme.tables.cells import DAYS, date_of, day_of
+from fedkme.tables.cells import DAYS, day_of, days_of
 from fedkme.tables.csv_rows import open_bytes, open_text
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.dates import day_in_form, english
@@ -40,6 +40,7 @@ NOTHING = frozenset(
         "-",
         "--",
         *("inf", "+inf", "-inf", "infinity", "-infinity", "(null)", "#null!", "#div/0!", "#value!", "#ref!"),
+        *("0000-00-00", "0000-00-00 00:00:00", "00.00.0000", "00/00/0000", "99/99/9999", "99.99.9999"),
         *("#num!", "#name?", "not available", "not applicable", "keine angabe", "k. a.", "sin dato", "s/d"),
     )
 )
@@ -285,12 +286,12 @@ def is_month_first(forms: Iterable[str]) -> bool:
     return any(form.startswith(second) for form in forms for _, second in _SWAPPED)
 
 
-def year_of(text: str, form: str) -> int:
-    """Year of a date in ISO form, else in the given form."""
+def day_in(text: str, form: str) -> float:
+    """Days from 1970-01-01 to a date in ISO form, else in the given form."""
     try:
-        return int(date_of(min(max(day_of(text), DAYS[0]), DAYS[1]))[:4])
+        return min(max(day_of(text), DAYS[0]), DAYS[1])
     except ValueError:
-        return day_in_form(text, form).year
+        return days_of(day_in_form(text, form))
 
 
 def _forms_of(text: str) -> Iterator[str]:

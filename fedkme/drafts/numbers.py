@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.drafts.dialect import ISO, codes_for_nothing, forms_of_dates, in_other_order, year_of
+from fedkme.drafts.dialect import ISO, codes_for_nothing, day_in, forms_of_dates, in_other_order
 from fedkme.drafts.samples import ColumnSample
-from fedkme.tables.axis import are_bounds
+from fedkme.tables.axis import DAY_CODES, are_bounds
+from fedkme.tables.cells import date_of, day_of
 
 _MANY_NUMBERS = 33
 """Least count of distinct numbers in a column for which atoms and a scale are proposed."""
@@ -31,8 +32,10 @@ _BY_ACCIDENT = 0.01
 _LARGEST_WHOLE = 2.0**63
 _TIME_OF_DAY = re.compile(r"[ T](?!0?0:00)\d\d?:\d\d")
 """Pattern of a time other than midnight after a day; a zone such as +02:00 is none."""
-_ENDLESS = 2900
-"""Year from which a date among earlier ones means that there is none."""
+_ENDLESS = day_of("2900-01-01")
+"""Day from which a date among earlier ones means that there is none."""
+_FREQUENT = 5
+"""Times as many rows as any other day that a day has which stands for none."""
 
 
 def number_spec(
@@ -154,6 +157,18 @@ def date_forms(parts: Sequence[ColumnSample], na: Iterable[str], month_first: bo
     return [common if common and each in others else each for each in forms]
 
 
+def _days_for_nothing(counts: Mapping[float, int]) -> list[float]:
+    """Days that programs write for none: far from all others, or far more frequent than each of them."""
+    days, often = np.array([*counts]), np.array([*counts.values()])
+    usual = np.isin(days, DAY_CODES) | (days >= _ENDLESS)
+    if usual.all():
+        return []
+    low, high, most = days[~usual].min(), days[~usual].max(), often[~usual].max()
+    far = (days < low - (high - low)) | (days > high + (high - low)) | (days >= _ENDLESS)
+    codes: list[float] = days[usual & (far | (often >= max(_FREQUENT * most, 3)))].tolist()
+    return codes
+
+
 def date_spec(
     name: str, parts: Sequence[ColumnSample], na: Sequence[str], forms: Sequence[Sequence[str]]
 ) -> tuple[dict[str, Any], str, tuple[str, ...]]:
@@ -162,12 +177,17 @@ def date_spec(
     The schema has the first form that is not ISO.
     """
     chosen = [next(iter(fitting), ISO) for fitting in forms]
-    years: dict[str, int] = {}
+    days: dict[str, float] = {}
+    counts = Counter[float]()
     for part, form in zip(parts, chosen, strict=True):
-        years |= {text: year_of(text, form) for text in part.texts() if text and text not in na}
-    finite = [year for year in years.values() if year < _ENDLESS]
-    endless = [text for text, year in years.items() if finite and year >= _ENDLESS]
-    bounds = [f"{min(finite or years.values()):04}-01-01", f"{max(finite or years.values()):04}-12-31"]
+        read = {text: day_in(text, form) for text in part.texts() if text and text not in na}
+        for text, day in read.items():
+            counts[day] += part.counts.get(text, 1)
+        days |= read
+    codes = _days_for_nothing(counts)
+    endless = [text for text, day in days.items() if day in codes]
+    years = [date_of(day)[:4] for day in days.values() if day not in codes]
+    bounds = [f"{min(years)}-01-01", f"{max(years)}-12-31"]
     spec: dict[str, Any] = {"kind": "date", "name": name, "bounds": bounds, "clip": True}
     whys = [f"{', '.join(endless)} taken as no value"] if endless else []
     public = next((form for form in chosen if form != ISO), ISO)
@@ -178,7 +198,7 @@ def date_spec(
         whys += ["years of two digits are taken as 1969 to 2068"] if "%y" in public else []
     if any(form not in (ISO, public) for form in chosen):
         whys.append("the samples write dates in different forms")
-    if any(_TIME_OF_DAY.search(text) for text in years):
+    if any(_TIME_OF_DAY.search(text) for text in days):
         whys.append("days alone are read: for times of day add a column of hours")
     if endless:
         spec |= {"nullable": True, "na": endless}

@@ -117,8 +117,16 @@ _SMALL, _BESIDE = (-2.0, -3.0, -4.0, -5.0, -6.0), 20.0
 MAY_BE_CODES = CODES.union(_SMALL)
 """All numbers that `codes_apart` may mark."""
 _LISTED = np.array(sorted(CODES))
-DAY_CODES = tuple(map(day_of, ("1900-01-01", "1899-12-30", "9999-12-31", "9999-01-01")))
-"""Days that may."""
+_FIRST_DAYS = """
+0001-01-01 1111-11-11 1582-10-14 1582-10-15 1601-01-01 1753-01-01 1800-01-01 1899-12-30 1899-12-31 1900-01-01
+1901-01-01 1904-01-01 1960-01-01 1970-01-01
+"""
+_LAST_DAYS = """
+2099-12-31 2100-01-01 2100-12-31 2199-12-31 2222-02-02 2262-04-11 2999-12-31 3000-01-01 4000-12-31 8888-12-31
+9999-01-01 9999-09-09 9999-12-31
+"""
+DAY_CODES = tuple(map(day_of, (_FIRST_DAYS + _LAST_DAYS).split()))
+"""Days that may: where calendars of programs begin and end, and what people write."""
 
 
 def codes_beyond(values: FloatArray, bounds: tuple[float, float], *, day: bool = False) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from fedkme.drafts.drafting import draft, draft_schema
 from fedkme.errors import DataError
+from fedkme.tables.cells import days_of
 from fedkme.tables.columns import Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import examine, load_table
@@ -193,3 +195,36 @@ def test_numbers_that_go_on_below_zero_are_no_codes(low: int) -> None:
     assert isinstance(column, Numeric)
     assert not column.missing_codes
     assert column.bounds[0] <= low
+
+
+NO_DAYS = "0000-00-00 0001-01-01 1899-12-30 1900-01-01 1970-01-01 2099-12-31 2262-04-11 9999-12-31"
+
+
+@given(
+    st.sampled_from(NO_DAYS.split()),
+    st.sampled_from([(2015, 3000), (1930, 30000), (2024, 20)]),
+    st.booleans(),
+    st.integers(11, 40),
+)
+def test_a_day_on_which_calendars_begin_or_end_is_no_bound_of_a_draft(
+    code: str, days: tuple[int, int], time: bool, every: int
+) -> None:
+    # 1970-01-01 among days of 2015 to 2023 was the lower bound: most bins were empty.
+    first, span = date(days[0], 1, 1), days[1]
+    written = [str(first + timedelta(days=n * 37 % span)) for n in range(600)]
+    cells = [code if n % every == every - 1 else day for n, day in enumerate(written)]
+    drafted = draft({"day": [cell + " 00:00:00" * time for cell in cells], "z": ["a", "b"] * 300})
+    column = drafted.schema().columns[0]
+    assert isinstance(column, Numeric)
+    assert column.kind == "date"
+    assert column.na == (code + " 00:00:00" * time,)
+    assert column.bounds[0] == days_of(first)
+
+
+def test_birthdays_of_the_first_year_of_a_calendar_stay_days() -> None:
+    births = [str(date(1900, 1, 1) + timedelta(days=n * 91 % 36000)) for n in range(600)]
+    drafted = draft({"born": births, "z": ["a", "b"] * 300})
+    assert "no value" not in drafted.guesses.get("born", "")
+    column = drafted.schema().columns[0]
+    assert isinstance(column, Numeric)
+    assert column.bounds[0] == days_of(date(1900, 1, 1))
