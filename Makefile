@@ -31,7 +31,7 @@ test: venv
 	$(MAKE) --jobs 2 lint test-all
 
 test-all: venv
-	$(PYTEST) $(MORE_THAN_CORES)
+	$(PYTEST) $(MORE_THAN_CORES) $(TESTS)
 
 test-fast: venv
 	$(PYTEST) auto -m 'not processes and not long'

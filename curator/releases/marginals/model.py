@@ -176,7 +176,11 @@ class _Tree:
     parents: dict[Clique, Clique]
 
     def separator(self, node: Clique) -> Clique:
-        return tuple(c for c in node if c in self.parents[node])
+        return self._separators[node]
+
+    @functools.cached_property
+    def _separators(self) -> dict[Clique, Clique]:
+        return {node: tuple(c for c in node if c in of) for node, of in self.parents.items()}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -254,23 +258,38 @@ def _home(tree: _Tree, sizes: tuple[int, ...], clique: Clique) -> Clique:
 
 def _aligned(table: FloatArray, columns: Clique, node: Clique) -> FloatArray:
     """Align a table over some of a node's columns to the node: axes of length 1 for the other columns."""
-    places = sorted(range(len(columns)), key=lambda i: node.index(columns[i]))
-    shape = iter(np.transpose(table, places).shape)
-    return np.transpose(table, places).reshape([next(shape) if c in columns else 1 for c in node])
+    places, index = _alignment(columns, node)
+    return (table if places is None else np.transpose(table, places))[index]
+
+
+@functools.lru_cache(maxsize=4096)
+def _alignment(columns: Clique, node: Clique) -> tuple[tuple[int, ...] | None, tuple[slice | None, ...]]:
+    """Order of a table's axes in a node, None for their own, and an index with an axis for each column."""
+    places = tuple(sorted(range(len(columns)), key=lambda i: node.index(columns[i])))
+    in_order = places == tuple(range(len(columns)))
+    return None if in_order else places, tuple(slice(None) if c in columns else None for c in node)
+
+
+@functools.lru_cache(maxsize=4096)
+def _axes(node: Clique, columns: Clique) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """Axes of a node's table that are not of these columns, and the order of the others; None: their own."""
+    present = [c for c in node if c in columns]
+    order = tuple(present.index(c) for c in columns)
+    in_order = order == tuple(range(len(columns)))
+    return tuple(i for i, c in enumerate(node) if c not in columns), None if in_order else order
 
 
 def _marginal(table: FloatArray, node: Clique, columns: Clique) -> FloatArray:
     """Sum a node's table over all other columns; axes are in the order of `columns`."""
-    present = [c for c in node if c in columns]
-    summed = table.sum(axis=tuple(i for i, c in enumerate(node) if c not in columns))
-    ordered: FloatArray = np.transpose(summed, [present.index(c) for c in columns])
-    return ordered
+    axes, order = _axes(node, columns)
+    summed: FloatArray = np.add.reduce(table, axes)
+    return summed if order is None else np.transpose(summed, order)
 
 
 def _log_marginal(table: FloatArray, node: Clique, columns: Clique) -> FloatArray:
-    axes = tuple(i for i, c in enumerate(node) if c not in columns)
-    largest = table.max(axis=axes, keepdims=True)
-    summed: FloatArray = np.log(np.exp(table - largest).sum(axis=axes)) + largest.squeeze(axes)
+    axes, _ = _axes(node, columns)
+    largest = np.maximum.reduce(table, axes, keepdims=True)
+    summed: FloatArray = np.log(np.add.reduce(np.exp(table - largest), axes)) + largest.squeeze(axes)
     return summed
 
 
