@@ -14,6 +14,8 @@ from audit.in_memory import OwnersInMemory
 from consumer.releases.estimators import distribution, expectation, mmd, probability, resample
 from consumer.releases.released import Released, load_release
 from curator.releases.method import make_method
+from fedkme.answers.answer import ask
+from fedkme.answers.folder import evidence_of
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.sums import Layout
 from fedkme.releases.settings import release_settings
@@ -47,6 +49,8 @@ def files(kind: str) -> dict[str, bytes]:
             "climbs": 30,
         },
         "merf": {"features": 200, "steps": 20, "hidden": [16], "batch": 64, "rows": 100},
+        "hermite": {"epochs": 1, "sum_order": 20, "hidden": [16], "batch": 64, "rows": 100},
+        "moments": {"rows": 100},
         "marginals": {},
     }
     method = make_method(release_settings({"kind": kind, **settings[kind]}), SCHEMA, people(300, 9), 1)
@@ -76,12 +80,25 @@ def test_a_folder_answers_questions_about_the_rows(kind: str, tmp_path: Path) ->
     assert near < 0.5 * far
 
 
-@pytest.mark.parametrize("kind", ["balog1", "balog2", "merf"])
+@pytest.mark.parametrize("kind", ["balog1", "balog2", "merf", "hermite", "moments"])
 def test_a_folder_tests_whether_a_sample_has_the_same_distribution(kind: str, tmp_path: Path) -> None:
     # The test accounts for the privacy noise; a labelled release is summed over its classes.
     released = received(kind, tmp_path)
     assert released.two_sample_test(people(400, 2)).p_value > 0.001
     assert released.two_sample_test(people(400, 2, older=15)).p_value < 0.001
+
+
+@pytest.mark.parametrize("kind", ["merf", "hermite", "moments"])
+def test_methods_without_points_name_the_call_that_answers(kind: str, tmp_path: Path) -> None:
+    released = received(kind, tmp_path)
+    assert released.points is None
+    assert released.synthetic is not None
+    SCHEMA.check(released.synthetic, "released")
+    with pytest.raises(ConfigError, match="no weighted points") as error:
+        _ = released.release
+    assert "`fedkme ask`" in error.value.remedy
+    (age,) = ask(evidence_of((tmp_path / "release.npz").read_bytes()), "mean(age)")
+    assert abs(age.estimate - people(20_000, 0).values[:, 0].mean()) <= age.high - age.low  # seeded
 
 
 def test_weights_become_rows_for_learners(tmp_path: Path) -> None:
@@ -102,8 +119,6 @@ def test_classes_add_up_to_the_embedding_of_the_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(both.mean[:, 0], each.mean[:, 0] + each.mean[:, 1])
     assert both.layout == Layout()
     assert both.sigma == pytest.approx(each.sigma * 2**0.5)
-    with pytest.raises(ConfigError, match="no weighted points"):
-        _ = released.release
 
 
 def test_a_release_of_counts_names_the_call_that_reads_it(tmp_path: Path) -> None:
