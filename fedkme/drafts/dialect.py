@@ -6,7 +6,7 @@ import codecs
 import csv
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
@@ -205,13 +205,36 @@ def words_for_no_class(counts: Mapping[str, int], read: Callable[[str], float]) 
     clear = {text for text in texts if text not in nothing and not is_number(text, read)}
     if not {words.plain(text) for text in clear} <= words.YES | words.NO:
         nothing -= {text for text in texts if words.plain(text) in words.STATES}
-    often = {text for text in texts if counts[text] >= _OFTEN * sum(counts[each] for each in texts)}
-    codes = codes_among([text for text in texts if text not in nothing], read)
-    codes = {text: code for text, code in codes.items() if code != -1.0 or text not in often}
-    for chosen in (nothing | codes.keys(), nothing):
+    codes = codes_of_few(counts, nothing, read)
+    for chosen in (nothing.union(codes), nothing):
         if len({*texts} - chosen) >= 2:
             return sorted(chosen)
     return []
+
+
+def codes_of_few(
+    counts: Mapping[str, int], nothing: Collection[str], read: Callable[[str], float], most: int | None = None
+) -> list[str]:
+    """Texts that are codes for a missing value among names, or among a few numbers.
+
+    -1 in a tenth of the cells is a name.
+
+    Args:
+        counts: number of cells with each text.
+        nothing: texts that stand for an empty cell.
+        read: reads a text as a number.
+        most: other numbers, at most; None: any number of them, as the column is a label. Outside of labels 7,
+            8 and 9 beside words may be rooms.
+    """
+    texts = [text for text in counts if text and text not in nothing]
+    often = _OFTEN * sum(counts[text] for text in texts)
+    codes = codes_among(texts, read)
+    others = [text for text in texts if text not in codes]
+    if most is not None and not all(is_number(text, read) for text in others):
+        codes = {text: code for text, code in codes.items() if code in CODES}
+    elif most is not None and len(others) > most:
+        return []
+    return [text for text, code in codes.items() if code != -1.0 or counts[text] < often]
 
 
 def codes_among(names: Iterable[str], read: Callable[[str], float]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.drafts.dialect import ISO, is_month_first, words_for_no_class, words_for_nothing
+from fedkme.drafts.dialect import ISO, codes_of_few, is_month_first, words_for_no_class, words_for_nothing
 from fedkme.drafts.numbers import date_forms, date_spec, number_spec
 from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of
 from fedkme.drafts.words import doubts
@@ -267,6 +267,7 @@ def _column(
         na = words_for_no_class(sample.counts, sample.number)
     else:
         na = words_for_nothing(sample.counts, sample.number, public=True)
+        na += codes_of_few(sample.counts, na, sample.number, _FEW_NUMBERS)
     counts = Counter({text: count for text, count in sample.counts.items() if text and text not in na})
     filled = sample.numbers + sample.words - sum(sample.counts[word] for word in na)
     remark = f"{', '.join(na)} taken as no value" if na else ""
@@ -289,7 +290,8 @@ def _column(
         return out("numbers of rows?")
     distinct = sample.many or len(counts) == filled
     coded = any(map(_CODE.fullmatch, counts))
-    numeric = sample.numbers >= filled and not coded
+    codes = sum(sample.counts[word] for word in na if word in sample.values)
+    numeric = sample.numbers - codes >= filled and not coded
     most = max(counts.values())
     if not (numeric or coded) and all(map(_NUMBER.fullmatch, counts)):
         return out("numbers with signs between thousands")
@@ -316,7 +318,7 @@ def _column(
         spec, why = number_spec(name, sample, point, bool(gaps))
         if "missing_codes" in spec:
             gaps |= {"nullable": True}
-        return drafted({**spec, **gaps}, why) if spec else out(why)
+        return drafted({**spec, **gaps}, why, doubts(counts)) if spec else out(why)
     if not all(text.isprintable() for text in counts):
         return out("free text")
     spec, doubt = {"kind": "category", "name": name, "categories": _sorted_names(counts)}, doubts(counts)

@@ -228,3 +228,28 @@ def test_birthdays_of_the_first_year_of_a_calendar_stay_days() -> None:
     column = drafted.schema().columns[0]
     assert isinstance(column, Numeric)
     assert column.bounds[0] == days_of(date(1900, 1, 1))
+
+
+FEW = ("0 1", "1 2", "0 1 2 3", "1 2 3 4 5", "10 20 30", "A B C", "yes no", "0 1 2 3 4 5 6 7 8 9 10 11")
+
+
+@given(st.sampled_from(FEW), st.sampled_from([-9, -99, 99, 999, 98, -8, 9999, -(2**31)]), st.integers(11, 40))
+def test_a_code_beside_a_few_names_is_no_name(names: str, code: int, every: int) -> None:
+    # 0, 1 and 99 for unknown were drafted as a number of 0 to 100, and A, B and -9 as three names.
+    drafted = draft(
+        {"x": column([f"{n / 7:.1f}" for n in range(50)])["y"], **column(names.split(), str(code), every)}
+    )
+    read = drafted.schema().columns[1]
+    if isinstance(read, Numeric):
+        assert 0 <= read.bounds[0] < read.bounds[1] <= 20
+        assert str(code) in read.na or code in read.missing_codes
+    else:
+        assert sorted(read.categories) == sorted([*names.split(), "missing"])
+        assert str(code) in read.na
+    assert "no value" in drafted.guesses["y"]
+
+
+@pytest.mark.parametrize("names", ["K P 7 8 9", "01 2A 2B 75 77 78 88", "-2 -1 0 1 2", "-1 0 1", "A B 12 77"])
+def test_names_that_look_like_codes_stay_names(names: str) -> None:
+    read = draft(column(names.split())).schema().columns[-1]
+    assert not read.na
