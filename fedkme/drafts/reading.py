@@ -223,7 +223,10 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
         }
         strange = {cell: n for cell, n in others.items() if cell not in {*names, *needs.words}}
         needs.map = meanings(strange, names) | _same_numbers(strange, names, file)
-        texts_of_codes = codes_among([*names, *(strange.keys() - needs.map.keys())], file.number_reader())
+        own_names = [
+            name for name in names if not isinstance(spec, Category) or name not in ("other", spec.missing)
+        ]
+        texts_of_codes = codes_among([*own_names, *(strange.keys() - needs.map.keys())], file.number_reader())
         needs.codes = {code: cell for cell, code in texts_of_codes.items() if cell in strange}
         if not (isinstance(spec, Category) and spec.other):
             known = {*needs.map, *needs.codes.values()}

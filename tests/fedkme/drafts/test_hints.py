@@ -190,3 +190,12 @@ def test_words_for_nothing_depend_on_the_column() -> None:
     )
     assert same_meaning("Alter", "AGE")
     assert not same_meaning("age", "sex")
+
+
+@pytest.mark.parametrize("key", ["other = true", "nullable = true"])
+def test_a_code_is_found_beside_a_category_for_others_or_for_gaps(folder: Path, key: str) -> None:
+    # The category "other" was a word among numbers, so that 99 was none of the codes, and counted as a name.
+    text = SCHEMA.replace('categories = ["female", "male"]', f'categories = ["0", "1"]\n{key}')
+    Path("schema.toml").write_text(text, encoding="utf-8")
+    write("own.csv", rows() | {"sex": [("0", "1", "1", "0", "99")[n % 5] for n in range(60)]})
+    assert 'sex = {na = ["99"]}' in typed("check", "schema.toml", "own.csv", code=None)
