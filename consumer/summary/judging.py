@@ -232,7 +232,7 @@ def judge_tables(
         estimates = by_halves(rows, against.validation, p, labels, validation.labels, pool is not None)
         halves = estimates or (None, None, None)
         verdict = judged()
-    doubts = [*doubts_of({"the consumer": validation.reading}), *doubts]
+    doubts = [*doubts_of({"the consumer": validation.reading}, {"the consumer": len(validation)}), *doubts]
     verdict = QualityVerdict(**at_most_fair(asdict(verdict), doubts))
     return Judged(forms, *evaluations, classes, by, verdict, halves)
 

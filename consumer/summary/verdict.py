@@ -14,6 +14,7 @@ columns and no labels: shares of classes have a yardstick of their own (classes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
@@ -205,17 +206,27 @@ MOST_MOVED = 0.01
 """Share of a column's cells that `clip` may move before a grade is at most fair."""
 
 
-def doubts_of(readings: Mapping[str, Reading | None]) -> list[str]:
-    """Reason why a result with parties' rows is at most fair: `clip` moved too many of their cells.
+def doubts_of(readings: Mapping[str, Reading | None], rows: Mapping[str, int]) -> list[str]:
+    """Reason why a result with parties' rows is at most fair: `clip` moved too many of a column's cells.
 
-    The reasons hold counts of each party's rows; only a party itself, or a run in one process, may see them.
+    The reason holds counts of each party's rows; only a party itself, or a run in one process, may see them.
+
+    Args:
+        readings: what reading changed, by party; None for rows that were not read.
+        rows: number of rows of each party.
     """
-    moved = [
-        (change.share, f"{change.share:.1%} of {change.column} at {party} was moved to the bounds")
-        for party, reading in readings.items()
-        for change in (() if reading is None else reading.changes)
-        if change.what == CLIPPED and change.share > MOST_MOVED
-    ]
+    cells: dict[str, Counter[str]] = {}
+    for party, reading in readings.items():
+        for change in () if reading is None else reading.changes:
+            if change.what == CLIPPED:
+                cells.setdefault(change.column, Counter())[party] += change.cells
+    shares = {column: by.total() / sum(rows[party] for party in readings) for column, by in cells.items()}
+    moved = []
+    for column, share in shares.items():
+        ((party, _),) = cells[column].most_common(1)
+        where = f" at {party}" if len(readings) == 1 else f", most at {party},"
+        if share > MOST_MOVED:
+            moved.append((share, f"{share:.1%} of {column}{where} was moved to the bounds"))
     if not moved:
         return []
     others = "" if len(moved) == 1 else ", and less of another column"

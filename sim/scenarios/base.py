@@ -63,7 +63,8 @@ class Scenario:
             for change in reading.changes
         ]
         facts: dict[str, Any] = {"left_out": left_out, "changes": changes, "parties": len(readings)}
-        facts["doubts"] = doubts_of(readings)
+        rows, own = {party: len(table) for party, table in tables.items()}, readings.pop("consumer", None)
+        facts["doubts"] = doubts_of(readings, rows) + doubts_of({"consumer": own}, rows)
         unlabelled = sorted(party for party, table in here.items() if table.labels is None)
         if self.schema.label and 0 < len(unlabelled) < len(here):
             facts |= {"label": self.schema.label.name, "unlabelled": unlabelled}

@@ -64,7 +64,7 @@ def test_a_grade_is_at_most_fair_where_many_cells_were_moved(release: fk.Release
     assert "good" not in {release.verdict.grade, *release.verdict.grades.values()}
     assert "fair" in release.verdict.grades.values()
     first, _ = str(release.verdict).splitlines()
-    assert "At most fair, because 9.5% of age at north was moved to the bounds" in first
+    assert "At most fair, because 4.8% of age, most at north, was moved to the bounds" in first
 
 
 def test_the_reading_survives_a_page_that_is_made_again(release: fk.ReleaseResult) -> None:
@@ -88,7 +88,7 @@ def test_a_good_verdict_without_doubts_stays() -> None:
 def test_one_cell_in_a_hundred_may_be_moved(tmp_path: Path, far: int, doubtful: bool) -> None:
     people(far).to_csv(tmp_path / "north.csv", index=False)
     table = load_table(tmp_path / "north.csv", schema_from(SCHEMA), "north")
-    assert bool(doubts_of({"north": table.reading})) is doubtful
+    assert bool(doubts_of({"north": table.reading}, {"north": len(table)})) is doubtful
     assert table.reading is not None
     assert any(change.column == "age" for change in table.reading.changes) is bool(far)
 
@@ -118,9 +118,19 @@ def test_labels_that_one_owner_lacks_are_said() -> None:
 def test_many_moved_columns_are_one_reason() -> None:
     # A draft of few rows has narrow bounds: the verdict of two lines had 230 of these reasons.
     moved = [CellChange(f"g{n}", CLIPPED, cells=n + 2, share=(n + 2) / 100) for n in range(60)]
-    assert doubts_of({"wide": Reading(changes=tuple(moved)), "narrow": None}) == [
+    wide = Reading(changes=tuple(moved))
+    assert doubts_of({"wide": wide}, {"wide": 100}) == [
         "61.0% of g59 at wide was moved to the bounds, and less of 59 other columns"
     ]
+    assert doubts_of({"wide": wide, "narrow": None}, {"wide": 100, "narrow": 3900}) == [
+        "1.5% of g59, most at wide, was moved to the bounds, and less of 20 other columns"
+    ]
+
+
+def test_the_only_row_of_a_small_owner_is_no_doubt() -> None:
+    # One row of 1,200 was the only one of its owner: "100.0% of bmi at 137", and the grade fell.
+    moved = Reading(changes=(CellChange("bmi", CLIPPED, cells=1, share=1.0),))
+    assert not doubts_of({"137": moved, "others": Reading()}, {"137": 1, "others": 1199})
 
 
 def test_a_reading_makes_no_table_that_another_process_has() -> None:
