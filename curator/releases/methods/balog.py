@@ -290,7 +290,9 @@ def _public_rows(settings: Balog1Settings, schema: Schema, seeds: Table | None, 
                 "release: 'z' names a file of the consumer, which was not read",
                 "Put its rows into the settings (read_points).",
             )
-    return rows[: settings.points]
+    rows = rows[: settings.points]
+    # An empty cell is its public `missing`: the numbers of a release are finite.
+    return np.where(np.isfinite(rows), rows, schema.decode(schema.encode(rows)))
 
 
 def _gaussian_rows(schema: Schema, count: int, scale: float, seed: int) -> FloatArray:

@@ -27,8 +27,9 @@ from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import ReleaseSettings, release_settings
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector, weighted
-from fedkme.tables.files import load_table
-from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.cells import columns_of
+from fedkme.tables.files import load_table, table_from_columns
+from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 
 NUMBERS = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
@@ -237,6 +238,19 @@ def test_a_missing_package_is_reported_before_an_owner_is_asked(
     monkeypatch.setattr("curator.releases.method.importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match="jax"):
         method_of(name)
+
+
+def test_public_seed_rows_may_have_gaps() -> None:
+    # The curator had opened the noisy sums, and could not read a release with NaN among its public points.
+    keys = {"kind": "numeric", "name": "a", "bounds": [0, 9], "nullable": True}
+    schema = schema_from({"columns": [keys, {"kind": "numeric", "name": "b", "bounds": [0, 1]}]})
+    cells = {"a": [None if row % 3 else 5.0 for row in range(60)], "b": [row / 60 for row in range(60)]}
+    table = table_from_columns(columns_of(cells, "north"), schema, "north")
+    method = make_method(release_settings({"kind": "balog1", "points": 9, "epsilon": 9.0}), schema, table, 7)
+    release = asyncio.run(method.ask(OwnersInMemory(table, schema, 3)))
+    files = method.finish(release, lambda *_: None).files
+    assert files["weighted.csv"].splitlines()[1].split(b",")[0] == b"5.0"
+    assert files["weighted.csv"].splitlines()[2].startswith(b",")
 
 
 def test_the_curator_draws_a_seed_that_settings_leave_out() -> None:
