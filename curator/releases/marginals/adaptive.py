@@ -8,6 +8,8 @@ model by less than its noise would, the next round spends four times as much per
 
 Differences to the paper: a round is fitted by `descent`, the budget is Gaussian DP and not zCDP, the relation
 is replace-one (see `budget`), and the total is the public N. Owners are asked once, for the whole workload.
+Half of what is left for the last marginal counts the pairs of columns that larger marginals alone have: noise
+leaves rows in each empty cell of a marginal, and one of three columns has many.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ WAYS, START = 3, 16
 at the first round's noise."""
 _ONEWAY_SHARE = 0.1  # share of the budget for the columns at the start
 _SELECTION_SHARE = 0.1  # share of a round's budget for the choice
+_PAIRS_SHARE = 0.5  # share of the last round's budget for pairs that are inside larger marginals
 _CELLS = 1 << 17  # most cells of the model when the budget is spent; before that, in proportion to spending
 _ITERATIONS = 300  # iterations of the fit in a round
 
@@ -88,6 +91,8 @@ async def aim(
     last = len(sizes) < 2
     while not last:
         if budget.left < 2 * piece:
+            if pairs := _pairs_inside(measured):
+                measure(pairs, measurement_sigma(_PAIRS_SHARE * budget.left / len(pairs)))
             piece, last = budget.left * (1.0 - 1e-12), True
         sigma = measurement_sigma((1.0 - _SELECTION_SHARE) * piece)
         limit = _CELLS * (budget.spent + piece) / budget.total
@@ -103,6 +108,13 @@ async def aim(
         if _moved(before, model, chosen, rows) <= math.sqrt(2.0 / math.pi) * sigma * exact[chosen].size:
             piece *= 4.0
     return finished(sizes, ITERATIONS, model, measured, rows, budget)
+
+
+def _pairs_inside(measured: Iterable[Measurement]) -> list[Clique]:
+    """Pairs of columns that were measured in larger marginals alone."""
+    cliques = {each.clique for each in measured}
+    pairs = {pair for clique in cliques if len(clique) > 2 for pair in itertools.combinations(clique, 2)}
+    return sorted(pairs - cliques)
 
 
 def _candidates(width: int, ways: int) -> dict[Clique, float]:

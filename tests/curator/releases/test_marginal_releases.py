@@ -95,6 +95,15 @@ class Impatient:
         self.share(fraction)
 
 
+def test_aim_counts_each_pair_of_a_larger_marginal() -> None:
+    # On SDNist's list, without rules, its rows broke household rules 11 times as often as those of rounds.
+    oracle, noise = PooledOracle(OWNERS, SIZES), simulated(2, "curator", "aim")
+    triples = asyncio.run(aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise))
+    larger = {clique for clique in triples.cliques[:-1] if len(clique) == 3}
+    assert larger
+    assert {pair for clique in larger for pair in itertools.combinations(clique, 2)} <= {*triples.cliques}
+
+
 @pytest.mark.parametrize(("method", "most"), [("aim", 3), ("rounds", 3)])
 def test_measuring_says_how_far_it_is_and_ends_where_nobody_waits(method: str, most: int) -> None:
     # Fits take minutes: they report progress, and a cancelled run ends its fit.
