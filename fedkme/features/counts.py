@@ -141,7 +141,7 @@ def parity_sums(codes: IntArray, groups: Sequence[Groups], products: Sequence[tu
             for factor in prefix[shared:]:
                 path.append(path[-1] * signs[factor])
             factors, least = prefix, int(last[places].min())
-            sums = signs[least:] @ path[-1]
+            sums = signs[least : last[places].max() + 1] @ path[-1]
             total[places] += np.rint(sums[last[places] - least]).astype(np.int64)
     return total
 

@@ -21,8 +21,8 @@ from audit.attacks.scripted import TalliedNoise
 from audit.in_memory import PooledOracle, TrustedNoise
 from curator.releases import joint
 from curator.releases.marginals.adaptive import aim
-from curator.releases.marginals.dependences import Codes
 from curator.releases.marginals.rounds import rounds
+from curator.releases.marginals.signs import Codes
 from fedkme.arrays import FloatArray
 from fedkme.features.counts import L2_STEP, PARITY_STEP, Clique, Groups
 from fedkme.features.fourier_map import FourierMapSpec

@@ -2,19 +2,23 @@
 
 Pairs show nothing of a label that is the XOR of some columns. A screen does:
 
-1. each column is put into two groups of about equal mass by the model's noisy column (numbers in order,
-   categories in the order of their part in each class), and a label of K classes into the K' - 1 pairs of
-   groups of a Hadamard code of K' >= K classes, so that any two classes differ in K' / 2 of them;
+1. each column is put into two groups of about equal mass by the model's noisy column (`signs`), and a label
+   of K classes into the K' - 1 pairs of groups of a Hadamard code of K' >= K classes, so that any two classes
+   differ in K' / 2 of them;
 2. one question asks for the parities of all sets of 2, 3, .. columns with the label (of 3 and 4 columns
    where there is no label), one block for each size, with an equal part of SCREEN_SHARE for each; sets of
    more columns follow, with the noise in which all but a full dependence hides, where it costs little;
-3. a set S of m_S parities t_f with noise sigma stands out where sum_f (t_f - N E_model f)^2 / v is larger
-   than a chi-square of m_S degrees is with a chance of ERROR over the sizes and the sets of a size; v =
-   sigma^2 + N + N^2 / n counts the noise, the rows' own draw and the n rows of the model that give E;
-4. what stands out is asked again, as a table. Over all codes, where its noise is small beside the dependence
+3. what hides within halves shows in products of finer signs, nearly a basis of the functions of 4 groups of a
+   number or 8 of a category. Blocks of two numbers, of any two columns, and of three columns (numbers by
+   halves) with the label and without, each with its share, or none where its noise would hide a dependence;
+4. a set S of m_S parities t_f with noise sigma stands out where sum_f (t_f - N E_model f)^2 / v is larger
+   than a chi-square of m_S degrees is with a chance of ERROR over the sizes, the sets of a size and the
+   blocks of S, which are added one after another; v = sigma^2 + N + N^2 / n counts the noise, the rows' own
+   draw and the n rows of the model that give E;
+5. what stands out is asked again, as a table. Over all codes, where its noise is small beside the dependence
    and the model has room, it becomes a clique of the model. Else it is over groups of about equal mass, as
-   many as the noise allows, and tilts the label (`tilt`); without a label it is a clique of the groups.
-   Where nothing stands out nothing is asked, and pairs have the budget.
+   many as the noise allows, or as `of_low_rank` can tell from noise, and tilts the label (`tilt`); without a
+   label it is a clique of the groups. Where nothing stands out nothing is asked, and pairs have the budget.
 
 sqrt(R_S) = sqrt(sum_f (t_f - N E f)^2 - m_S v) over 2 N estimates the total variation between rows and model
 over the groups of S that parities of all its columns see. After the last fit it says what the model misses.
@@ -33,15 +37,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from curator.releases.marginals.budget import parity_cost, parity_sigma
 from curator.releases.marginals.model import Model, model_cells
+from curator.releases.marginals.signs import (
+    NAME_GROUPS,
+    NUMBER_GROUPS,
+    Codes,
+    finer_signs,
+    halves_of,
+    label_signs,
+    of_equal_mass,
+)
 from curator.releases.marginals.tilt import TiltedModel
-from fedkme.arrays import FloatArray, IntArray
+from fedkme.arrays import IntArray
 from fedkme.features.counts import Clique, Groups, parity_sums, sizes_with
 from fedkme.releases.counts import Screen
 from fedkme.sums.values import MOST_PARITIES
@@ -55,6 +68,11 @@ VISIBLE, DEVIATIONS = 0.8, 5.0
 LARGE_SHARE, LARGE_DEVIATIONS, LEAST_SHARE = 0.01, 5.8, 0.002
 """Most budget of sets of more than MOST_COLUMNS, the deviations of their noise that are VISIBLE N, and the
 budget that a size may have anyway, for less noise."""
+NUMBERS_SHARE, PAIRS_SHARE, TRIPLES_SHARE = 0.0075, 0.01, 0.015
+"""Most budget of finer signs: of two numbers, of any two columns, and of three columns, each with the label;
+and the last again for three columns without it."""
+FINER_DEVIATIONS, MOST_DEVIATIONS = 5.0, 20.0
+"""Deviations of the noise of finer signs that VISIBLE N is at least, and at most, as more tell no more."""
 ERROR = 0.01
 """Chance that anything stands out where nothing is."""
 MOST_FOUND = 4
@@ -62,23 +80,11 @@ MOST_FOUND = 4
 NOISE_PART, COARSEST_PART = 0.5, 1.0
 """Most L1 noise of a table that is asked again, as a part of the dependence, and of one that cannot be
 coarser: fits take out of it what noise explains (`descent.without_noise`, `tilt`)."""
+CLEAR = 1.15
+"""Least size of a dependence that `descent.of_low_rank` finds in its table: for the largest singular value of
+the table's noise."""
 _RESOLUTIONS = (16, 12, 8, 6, 5, 4, 3, 2)  # groups of a column in a table that is asked again
 _LEAST_DRAWN, _MOST_DRAWN, _DRAWN_PART = 1 << 12, 1 << 19, 0.05
-
-
-@dataclass(frozen=True)
-class Codes:
-    """Columns of codes as the screen sees them.
-
-    Attributes:
-        sizes: codes of every column.
-        label: place of the label, the last column; None without one.
-        orders: the codes of each numeric column, in the order of their numbers.
-    """
-
-    sizes: Sequence[int]
-    label: int | None = None
-    orders: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,13 +149,14 @@ def plan_screen(codes: Codes, model: Model, rows: int, total: float) -> ScreenPl
     Returns:
         The question; None where no size is worth its noise.
     """
-    groups = tuple(_signs(codes, model))
-    features = [place for place, each in enumerate(groups) if each.column != codes.label]
-    labels = [place for place, each in enumerate(groups) if each.column == codes.label]
+    labels = list(label_signs(codes))
+    columns = [c for c, size in enumerate(codes.sizes) if c != codes.label and size > 1]
     if codes.label is not None and not labels:
         return None
     unlabelled = codes.label is None
-    endings: list[Clique] = [()] if unlabelled else [(label,) for label in labels]
+    groups = [*(Groups(c, halves_of(codes, model, c)) for c in columns), *labels]
+    features = list(range(len(columns)))
+    endings: list[Clique] = [(place,) for place in range(len(columns), len(groups))] or [()]
     counts = [math.comb(len(features), size) * len(endings) for size in range(len(features) + 1)]
     least = 3 if unlabelled else 2
     for largest in range(min(MOST_COLUMNS - unlabelled, len(features)), least - 1, -1):
@@ -157,16 +164,61 @@ def plan_screen(codes: Codes, model: Model, rows: int, total: float) -> ScreenPl
         sigmas = [parity_sigma(SCREEN_SHARE * total / len(sizes), counts[size]) for size in sizes]
         if DEVIATIONS * max(sigmas) <= VISIBLE * rows and sum(counts[least : largest + 1]) <= MOST_PARITIES:
             sigmas += _larger(counts, largest, rows, total, MOST_PARITIES - sum(counts[least : largest + 1]))
-            blocks = tuple(
-                tuple(
-                    (*chosen, *ending)
-                    for chosen in itertools.combinations(features, size)
-                    for ending in endings
-                )
+            halves = [
+                _products([[place] for place in features], size, endings)
                 for size in range(least, least + len(sigmas))
-            )
-            return ScreenPlan(groups, blocks, tuple(sigmas))
+            ]
+            plan = ScreenPlan(tuple(groups), tuple(map(tuple, halves)), tuple(sigmas))
+            return _with_finer(plan, codes, model, rows, total)
     return None
+
+
+def _products(ladders: Sequence[Sequence[int]], size: int, endings: Sequence[Clique]) -> list[Clique]:
+    """Products of one sign each of so many columns, and of an ending."""
+    return [
+        tuple(sorted((*product, *ending)))
+        for chosen in itertools.combinations(ladders, size)
+        for product in itertools.product(*chosen)
+        for ending in endings
+    ]
+
+
+def _with_finer(plan: ScreenPlan, codes: Codes, model: Model, rows: int, total: float) -> ScreenPlan:
+    """Add products of further signs to a plan, a block each, where a dependence would show."""
+    groups, ladders, endings = list(plan.groups), dict[int, list[int]](), list[Clique]()
+    for place, each in enumerate(plan.groups):
+        if each.column == codes.label:
+            endings.append((place,))
+            continue
+        ladders[each.column] = [place]
+        for more in finer_signs(codes, model, each):
+            ladders[each.column].append(len(groups))
+            groups.append(more)
+    numbers = [ladder for column, ladder in ladders.items() if column in codes.orders]
+    kinds: list[tuple[float, int, list[list[list[int]]], list[Clique]]] = []
+    names = [
+        [ladder[: 1 if column in codes.orders else most] for column, ladder in ladders.items()]
+        for most in (NAME_GROUPS, NUMBER_GROUPS - 1)
+    ]
+    if endings:
+        kinds = [(NUMBERS_SHARE, 2, [numbers], endings), (PAIRS_SHARE, 2, [[*ladders.values()]], endings)]
+        kinds.append((TRIPLES_SHARE, 3, names, endings))
+    else:
+        kinds = [(NUMBERS_SHARE + PAIRS_SHARE, 3, [numbers], [()])]
+    kinds.append((TRIPLES_SHARE, 3, names, [()]))
+    blocks, sigmas = [*plan.blocks], [*plan.sigmas]
+    taken = {product for block in blocks for product in block}
+    for share, size, finest, ends in kinds:
+        for signs in finest:
+            block = [product for product in _products(signs, size, ends) if product not in taken]
+            least = VISIBLE * rows / MOST_DEVIATIONS
+            sigma = max(least, parity_sigma(share * total, len(block))) if block else math.inf
+            if len(taken) + len(block) <= MOST_PARITIES and FINER_DEVIATIONS * sigma <= VISIBLE * rows:
+                taken.update(block)
+                blocks.append(tuple(block))
+                sigmas.append(sigma)
+                break
+    return ScreenPlan(tuple(groups), tuple(blocks), tuple(sigmas))
 
 
 def _larger(counts: Sequence[int], largest: int, rows: int, total: float, parities: int) -> list[float]:
@@ -188,8 +240,8 @@ def _larger(counts: Sequence[int], largest: int, rows: int, total: float, pariti
 
 def standing_out(screen: Screen, model: Model | TiltedModel, rows: int) -> list[Dependence]:
     """Dependences that the model lacks, the surest first."""
-    least = min(screen.sigmas) ** 2 + rows
-    drawn = int(np.clip(rows**2 / (_DRAWN_PART * least), _LEAST_DRAWN, _MOST_DRAWN))
+    noise = float(np.median(screen.sigmas)) ** 2 + rows
+    drawn = int(np.clip(rows**2 / (_DRAWN_PART * noise), _LEAST_DRAWN, _MOST_DRAWN))
     sample = model.sample(drawn, np.random.default_rng(np.random.SeedSequence([rows, drawn, 6])))
     return missing_from(screen, sample, rows)
 
@@ -209,17 +261,24 @@ def missing_from(screen: Screen, sample: IntArray, rows: int) -> list[Dependence
     sums = np.concatenate(screen.sums)
     lengths = [len(block) for block in screen.blocks]
     variances = np.repeat(np.square(screen.sigmas), lengths) + rows + rows**2 / len(sample)
-    sets: dict[Clique, list[int]] = {}
-    for place, product in enumerate(products):
-        sets.setdefault(tuple(dict.fromkeys(screen.groups[sign].column for sign in product)), []).append(
-            place
-        )
+    sets: dict[Clique, list[list[int]]] = {}
+    starts = np.cumsum([0, *lengths])
+    for start, end in itertools.pairwise(starts):
+        of_block: dict[Clique, list[int]] = {}
+        for place in range(start, end):
+            named = {screen.groups[sign].column for sign in products[place]}
+            of_block.setdefault(tuple(sorted(named)), []).append(place)
+        for clique, places in of_block.items():
+            sets.setdefault(clique, []).append(places)
     alike = Counter(map(len, sets))
     dependences = []
-    for columns, places in sets.items():
-        squares, variance = np.square(sums[places] - expected[places]), variances[places]
-        chance = float(gammaincc(len(places) / 2.0, (squares / variance).sum() / 2.0))
-        if chance * alike[len(columns)] * len(alike) < ERROR:
+    for columns, blocks in sets.items():
+        chance, places = 1.0, list[int]()
+        for more in blocks:
+            places = [*places, *more]
+            squares, variance = np.square(sums[places] - expected[places]), variances[places]
+            chance = min(chance, float(gammaincc(len(places) / 2.0, (squares / variance).sum() / 2.0)))
+        if chance * len(blocks) * alike[len(columns)] * len(alike) < ERROR:
             size, noise = math.sqrt(max(0.0, float((squares - variance).sum()))), math.sqrt(variance.mean())
             dependences.append(Dependence(size, noise, columns))
     return sorted(dependences, key=lambda each: (-each.surely, each.columns))
@@ -261,78 +320,36 @@ def table_of(
     Returns:
         The table; None where even two groups have too much noise, or nothing can hold the table.
     """
+    labelled = codes.label in dependence.columns
     # the dependence is in what a label's classes differ by, and so is that part of the noise alone
-    beside = 1.0 if codes.label is None else 1.0 - 1.0 / codes.sizes[codes.label]
+    beside = 1.0 - 1.0 / codes.sizes[codes.label] if labelled and codes.label is not None else 1.0
     for most in sorted({*_RESOLUTIONS, *(codes.sizes[c] for c in dependence.columns)}, reverse=True):
         clique, more = [], list(groups)
         for column in dependence.columns:
             if codes.sizes[column] <= most or column == codes.label:
                 clique.append(column)
                 continue
-            own = Groups(column, _of_equal_mass(codes, model, column, most))
+            own = Groups(column, of_equal_mass(codes, model, column, most))
             if own not in more:
                 more.append(own)
             clique.append(len(codes.sizes) + more.index(own))
         whole, ordered = sizes_with(more, codes.sizes), tuple(sorted(clique))
-        noise = math.sqrt(2.0 * beside / math.pi) * sigma * math.prod(whole[column] for column in ordered)
+        shape = [whole[column] for column in ordered]
+        noise = math.sqrt(2.0 * beside / math.pi) * sigma * math.prod(shape)
         part = COARSEST_PART if most == _RESOLUTIONS[-1] else NOISE_PART
         if noise <= part * dependence.rows:
-            clique_of_codes = codes.label is None or ordered[-1] < len(codes.sizes)
+            clique_of_codes = not labelled or ordered[-1] < len(codes.sizes)
             fits = clique_of_codes and model_cells(codes.sizes, [*cliques, ordered], more) <= limit
-            if fits or codes.label is not None:
+            if fits or labelled:
                 return Again(ordered, tuple(more), fits)
+        elif labelled and max(whole[c] for c in ordered if c != codes.label) > 2:
+            of_noise = sigma * math.sqrt(math.prod(shape)) * _largest_of_noise(shape)
+            if dependence.rows > CLEAR * of_noise:
+                return Again(ordered, tuple(more), False)
     return None
 
 
-def _signs(codes: Codes, model: Model) -> Iterator[Groups]:
-    """Two groups of every column, and the pairs of groups of the label's code."""
-    for column, size in enumerate(codes.sizes):
-        if column == codes.label:
-            bits = max(1, (size - 1).bit_length())
-            masks = range(1, 1 << bits) if size > 1 else ()
-            yield from (
-                Groups(column, tuple((c & mask).bit_count() & 1 for c in range(size))) for mask in masks
-            )
-        elif size > 1:
-            yield Groups(column, _halves(codes, model, column))
-
-
-def _halves(codes: Codes, model: Model, column: int) -> tuple[int, ...]:
-    """Groups 0 and 1 of the codes of a column, cut where the mass is nearest to even."""
-    order, mass = _ordered(codes, model, column)
-    cut = 1 + int(np.argmin(np.abs(np.cumsum(mass)[:-1] - 0.5)))
-    groups = np.zeros(len(order), dtype=np.int64)
-    groups[order[cut:]] = 1
-    return tuple(groups.tolist())
-
-
-def _of_equal_mass(codes: Codes, model: Model, column: int, count: int) -> tuple[int, ...]:
-    """Groups of the codes of a column, of about equal mass, at most so many."""
-    order, mass = _ordered(codes, model, column)
-    middle = np.clip((np.cumsum(mass) - mass / 2.0) * count, 0.0, count - 1)
-    groups = np.zeros(len(order), dtype=np.int64)
-    groups[order] = np.unique(middle.astype(np.int64), return_inverse=True)[1].reshape(-1)
-    return tuple(groups.tolist())
-
-
-def _ordered(codes: Codes, model: Model, column: int) -> tuple[IntArray, FloatArray]:
-    """Codes of a column in order, and the model's mass of each."""
-    shares = model.probabilities((column,))
-    if column in codes.orders:
-        order = np.asarray(codes.orders[column], dtype=np.int64)
-    elif codes.label is None:
-        order = np.argsort(-shares, kind="stable")
-    else:
-        order = np.argsort(_first_axis(model.probabilities((column, codes.label))), kind="stable")
-    return order, shares[order]
-
-
-def _first_axis(joint: FloatArray) -> FloatArray:
-    """Scores of codes on the first axis of their table with the label, by correspondence analysis.
-
-    For two classes they have the order of P(y | code).
-    """
-    codes, classes = joint.sum(axis=1), joint.sum(axis=0)
-    expected = np.maximum(np.outer(codes, classes), 1e-300)
-    left = np.linalg.svd((joint - expected) / np.sqrt(expected), full_matrices=False)[0][:, 0]
-    return np.asarray(left / np.sqrt(np.maximum(codes, 1e-300)))
+def _largest_of_noise(shape: Sequence[int]) -> float:
+    """Largest singular value of noise of deviation 1 in the interaction of all axes (`of_low_rank`)."""
+    free = [size - 1 for size in shape]
+    return max(math.sqrt(size) + math.sqrt(math.prod(free) / size) for size in free if size)

@@ -15,14 +15,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.answers.rules import RowRules
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError
+from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, Groups, sizes_with
 
 MODEL_CELLS = 1 << 21
 """Most cells of all tables of a junction tree: 16 MiB, and a few times as much while fitting."""
 NEVER = -100.0
 """Logarithm of a chance that is none."""
+RULE_CELLS = 1 << 15
+"""Most cells of a model of fixed pairs and rules: half of what the tables of the rounds may have."""
 
 Zeros = Mapping[Clique, NDArray[np.bool_]]
 """Cells that no row has, by columns."""
@@ -146,6 +150,29 @@ def without_zeros(table: FloatArray, clique: Clique, zeros: Zeros) -> FloatArray
         if set(columns) <= set(clique):
             table = table * (1.0 - _aligned(impossible.astype(np.float64), columns, clique))
     return table
+
+
+def start_with_zeros(
+    rules: RowRules, binning: Binning, fixed_pairs: Sequence[Clique]
+) -> tuple[Model | None, tuple[str, ...]]:
+    """Make a model that has the zeros of public rules alone (`fedkme.answers.rules`); None without any.
+
+    A rule adds a clique to the junction tree. A rule whose clique would make the tree too large, and one
+    without a table, is kept by drawing rows again: its text comes with the model.
+
+    Args:
+        rules: rules of the schema.
+        binning: coding of rows.
+        fixed_pairs: pairs that the model will always have.
+    """
+    zeros, left = dict[Clique, NDArray[np.bool_]](), list[str]()
+    for rule, clique, impossible in rules.impossible(binning):
+        cliques = {*fixed_pairs, *zeros, clique}
+        if impossible is None or impossible.all() or model_cells(binning.sizes, cliques) > RULE_CELLS:
+            left.append(rule.text)
+        elif impossible.any():
+            zeros[clique] = zeros[clique] | impossible if clique in zeros else impossible
+    return (Model(binning.sizes, {}, zeros=zeros) if zeros else None), tuple(left)
 
 
 def model_cells(sizes: Sequence[int], cliques: Iterable[Clique], groups: Sequence[Groups] = ()) -> int:

@@ -40,7 +40,6 @@ from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.dependences import (
     AGAIN_SHARE,
     Again,
-    Codes,
     apart,
     plan_screen,
     standing_out,
@@ -58,6 +57,7 @@ from curator.releases.marginals.release import (
     independent,
     measure,
 )
+from curator.releases.marginals.signs import Codes
 from curator.releases.marginals.tilt import tilted
 from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique, Groups, sizes_with

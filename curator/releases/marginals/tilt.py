@@ -8,9 +8,9 @@ with weights w_S for each cell of the tables over groups that were asked again, 
 column, by which the model's own tables of label and column stay as they are. The model is log-linear, so
 log p_model(y | x) is the sum of its potentials with the label, up to a constant. Weights are fitted on rows
 of the model by iterative scaling (Darroch and Ratcliff 1972), a table at a time. The target of a table over
-groups is e + (m - e) t / (t + sigma^2), for measured cells m, cells e of the model and t = max(0, mean (m -
-e)^2 - sigma^2): what noise explains is left out. All of this is post-processing of noisy tables. Labels that
-no row of x has, by public rules, keep no chance: their logarithm is far below any sum of weights.
+groups is e + d, for cells e of the model and what noise does not explain, d, of the measured cells less e
+(`descent.of_low_rank`). All of this is post-processing of noisy tables. Labels that no row of x has, by
+public rules, keep no chance: their logarithm is far below any sum of weights.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from curator.releases.marginals.descent import of_low_rank
 from curator.releases.marginals.model import NEVER, Dealer, Model, cell_index
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique, codes_with, sizes_with
@@ -92,9 +93,9 @@ def tilted(model: Model, label: int, measurements: Sequence[Measurement], rows: 
         others = tuple(c for c in clique if c != label)
         cells[others] = cell_index(whole, others, sizes)
         have = _sums(cells[others], _softmax(logits), len(table)) * (rows / count)
-        excess = table - have
-        spread = max(0.0, float((excess**2).mean()) - 1.0 / precision)
-        targets[others] = have + excess * (spread / (spread + 1.0 / precision))
+        shape = [*(sizes[c] for c in others), sizes[label]]
+        excess = of_low_rank((table - have).reshape(shape), precision**-0.5)
+        targets[others] = have + excess.reshape(have.shape)
     weights = {clique: np.zeros_like(target) for clique, target in targets.items()}
     for clique, target in targets.items():
         wanted = np.maximum(target, 0.0)

@@ -18,14 +18,14 @@ from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.asked import Counts
 from curator.releases.marginals.budget import measurement_sigma
 from curator.releases.marginals.coupling import Coupling, coupling_of
-from curator.releases.marginals.dependences import Codes, missing_from
+from curator.releases.marginals.dependences import missing_from
 from curator.releases.marginals.descent import fit
-from curator.releases.marginals.model import Model
+from curator.releases.marginals.model import Model, start_with_zeros
 from curator.releases.marginals.products import SeenProducts, plan_products, products_cost, products_share
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
+from curator.releases.marginals.signs import Codes
 from curator.releases.marginals.tilt import TiltedModel, tilted
-from curator.releases.marginals.zeros import start_with_zeros
 from curator.releases.method import Finished, Making, SumOracle, Tell
 from curator.releases.methods.copies import redrawn, sampled
 from curator.releases.methods.fine_bins import bins_by_counts
@@ -369,9 +369,9 @@ def _grade_of_models(stored: StoredCounts, made: Table) -> tuple[str, str] | Non
     if not lacking:
         return CANNOT_TELL, "a screen finds nothing that the rows lack, which proves nothing"
     names, most = stored.binning.names, lacking[0]
-    *others, last = (names[column] for column in most.columns if column != len(names) - 1)
+    *others, last = (names[column] for column in most.columns[:-1])
     share = min(most.rows / (2.0 * stored.rows), 1.0)
-    how = f"rows lack how {names[-1]} depends on {', '.join(others)} and {last}"
+    how = f"rows lack how {names[most.columns[-1]]} depends on {', '.join(others)} and {last}"
     return "poor" if share >= MISSED else CANNOT_TELL, f"{how}: about {100 * share:.2g} % of them are off"
 
 

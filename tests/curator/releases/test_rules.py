@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from audit.in_memory import FreshNoise
 from curator.releases.marginals.descent import fit
+from curator.releases.marginals.model import start_with_zeros
 from curator.releases.marginals.tilt import tilted
-from curator.releases.marginals.zeros import start_with_zeros
 from curator.releases.method import Finished, make_method
 from curator.releases.methods.marginals import MarginalsMethod
 from fedkme.answers.rules import RowRules
