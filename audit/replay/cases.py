@@ -362,7 +362,7 @@ def _releases(protocol: str) -> list[Case]:
             cases.append(_release(protocol, note, **secure, **tables))
     if protocol == "marginals":
         cases.append(_release(protocol, "noisy rounds", exercises=("several questions",), **tables))
-        many: dict[str, Any] = {"times": _MANY, "exercises": ("parities",), **tables}
+        many: dict[str, Any] = {"times": _MANY, "exercises": ("parities", "finer signs"), **tables}
         cases.append(
             _release(protocol, "a screen for dependences, then the curator dies", curator_dies=26, **many)
         )

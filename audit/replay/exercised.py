@@ -88,6 +88,11 @@ CHECKS: Mapping[str, Callable[[Case, Played], bool]] = {
     ),
     "several questions": lambda case, played: len(queries(played)) > 1,
     "parities": lambda case, played: any(query.parities is not None for query in queries(played)),
+    "finer signs": lambda case, played: any(
+        query.parities is not None
+        and len({each.column for each in query.parities.groups}) < len(query.parities.groups)
+        for query in queries(played)
+    ),
     "products": lambda case, played: any(query.products is not None for query in queries(played)),
     "merged bins": lambda case, played: any(
         query.marginals is not None and bool(query.marginals.merged) for query in queries(played)
