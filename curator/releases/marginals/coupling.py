@@ -6,8 +6,12 @@ order of a key: noise plus a combination of scores of numbers that were drawn be
 The weights are those for which the products of scores come out as released (like Iman and Conover 1982, who
 permute whole columns). Every table of the model keeps its counts.
 
-Then each number takes a fine bin within its code, dealt to the rows of this code in the same way, by the
-scores of all other numbers. This keeps every table, too, and gives back what codes of some width hide.
+Then each number takes a fine bin within its code, dealt to the rows of this code by a key, too. Its weights
+are those of a normal law: let R be the correlations that the released products of ranks say, and z normal
+quantiles of ranks. Given the other numbers, the logarithm of z_c's density has the slope -sum_j R^-1_cj z_j,
+so within a code in which z_c has the deviation w the key is noise - w sum_j R^-1_cj z_j. This keeps every
+table, and gives back what codes of some width hide, but no more: rows that were dealt to make up for what the
+noise of a table had hidden lay on lines within its cells.
 
 Products have noise: of what they say beyond the rows that are there, the part is kept that noise does not
 explain, by the spread of all pairs (empirical Bayes) or by the size of one (James and Stein 1961). The score
@@ -16,6 +20,7 @@ of a code is the mean score of its fine bins. All of this is post-processing of 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +40,7 @@ _STEPS, _CLOSE = 12, 0.1
 """Most steps of the search for weights; gap of the products that is close enough, in deviations of noise."""
 _SWEEPS = 2
 """Times that each number's fine bins are dealt again."""
+_LEAST_EIGENVALUE, _LEAST_RANK = 0.05, 0.002  # of correlations with noise; of the rank of a fine bin
 _LEAST_FREE = 0.02
 """Variance of a score among rows that are alike, added to steps: little can be coupled within such rows."""
 _MOST_WEIGHT = 4.0
@@ -160,38 +166,61 @@ class Coupling:
         return np.asarray(order[deal.fitted(drawn, have, wanted, doubt)])
 
     def fine_codes(self, codes: IntArray, generator: np.random.Generator) -> dict[int, IntArray]:
-        """Draw the fine bin of every number that was counted by fine bins, by column."""
+        """Draw the fine bin of every number that was counted by fine bins, by column; see the module."""
         drawn = {column: shares.drawn(codes[:, column], generator) for column, shares in self.fine.items()}
         scores = {
             column: of[drawn[column] if column in drawn else codes[:, column]]
             for column, of in self.fine_scores.items()
         }
-        scores = {column: score for column, score in scores.items() if score.std() > 1e-6}
-        pairs = [pair for pair in self.products if pair[0] in scores and pair[1] in scores]
-        if not pairs:
+        columns = [column for column, score in scores.items() if score.std() > 1e-6]
+        if len(columns) < 2:
             return drawn
-        have = np.array([float(scores[a] @ scores[b]) / len(codes) for a, b in pairs])
-        excess = np.array([self.products[pair] for pair in pairs]) - have
-        units = np.array([scores[a].std() * scores[b].std() for a, b in pairs])
-        more = units * _clear(excess / units, self.noise / units)
-        wanted = dict(zip(pairs, have + more, strict=True))
-        for column in [*(column for column in self.fine if column in scores)] * _SWEEPS:
-            others = {other: score for other, score in scores.items() if other != column}
-            weights = self.fine[column].chances(codes[:, column])
-            order = np.asarray(self.fine_orders[column])
-            noise, levels = generator.normal(size=len(codes)), generator.random(len(weights))
-            columns, centres, sizes = _standardised(others)
+        weights = -np.linalg.inv(self._normal_correlations([scores[column] for column in columns], columns))
+        normal = {column: _normal(self.fine_scores[column]) for column in columns}
+        values = {c: normal[c][drawn[c] if c in drawn else codes[:, c]] for c in columns}
+        for column in [*(column for column in columns if column in self.fine)] * _SWEEPS:
+            place, order = columns.index(column), np.asarray(self.fine_orders[column])
+            chances = self.fine[column].chances(codes[:, column])[:, order]
+            width = _deviations(normal[column][order], chances)[codes[:, column]]
+            others = [other for other in columns if other != column]
+            pull = np.stack([values[other] for other in others], axis=1) @ np.delete(weights[place], place)
+            noise, levels = generator.normal(size=len(codes)), generator.random(len(chances))
             score = self.fine_scores[column][order]
-            deal = _Deal(score, weights[:, order], codes[:, column], columns, noise, levels)
-            dealt, products = deal.dealt(noise)
-            means = np.array([wanted[min(column, other), max(column, other)] for other in others])
-            aims = (means - centres * score[dealt].mean()) / sizes
-            drawn[column] = order[deal.fitted(dealt, products, aims, self.noise / sizes)]
-            scores[column] = self.fine_scores[column][drawn[column]]
+            deal = _Deal(score, chances, codes[:, column], np.zeros((len(codes), 0)), noise, levels)
+            drawn[column] = order[deal.dealt(noise + width * pull)[0]]
+            values[column] = normal[column][drawn[column]]
         return drawn
+
+    def _normal_correlations(self, scores: Sequence[FloatArray], columns: Sequence[int]) -> FloatArray:
+        """Correlations of the normal law that has the released correlations of ranks, (columns, columns)."""
+        spread, centres = (np.array([of(score) for score in scores]) for of in (np.std, np.mean))
+        places = np.triu_indices(len(columns), 1)
+        means = np.array([self.products[pair] for pair in itertools.combinations(columns, 2)])
+        units = np.outer(spread, spread)[places]
+        ranks = _clear((means - np.outer(centres, centres)[places]) / units, self.noise / units)
+        matrix = np.eye(len(columns))
+        matrix[places] = 2.0 * np.sin(np.pi / 6.0 * np.clip(ranks, -1.0, 1.0))
+        values, vectors = np.linalg.eigh(matrix + matrix.T - np.eye(len(columns)))
+        whole = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
+        units = np.sqrt(np.diag(whole))
+        return np.asarray(whole / np.outer(units, units))
 
     def _of(self, column: int, others: Mapping[int, FloatArray]) -> FloatArray:
         return np.array([self.products[min(column, other), max(column, other)] for other in others])
+
+
+def _normal(scores: FloatArray) -> FloatArray:
+    """Normal quantiles of scores by rank."""
+    from scipy.special import ndtri  # the import takes time, so not at the start
+
+    return np.asarray(ndtri(np.clip((scores + 1.0) / 2.0, _LEAST_RANK, 1.0 - _LEAST_RANK)))
+
+
+def _deviations(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Deviation of values by the weights of each row, (cells,)."""
+    mass = np.maximum(weights.sum(axis=1), 1e-300)
+    means = weights @ values / mass
+    return np.asarray(np.sqrt(np.maximum(weights @ values**2 / mass - means**2, 0.0)))
 
 
 def _standardised(others: Mapping[int, FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -4,26 +4,47 @@ The algorithm is that of `MirrorDescent` in the package mbi, with Armijo's rule,
 program for each set of cliques, half a minute on 100 pairs, and comes to the same model, as tests check.
 
 A table of four and more columns has more cells than its rows tell about: `without_noise` first takes out of
-it what noise explains of its interactions. `of_low_rank` does so for tables that tilt the label.
+it what noise explains of its interactions. `of_low_rank` does so for tables that tilt the label, `smoothed`
+for tables of two columns.
+
+**Two columns.** Let y be the counts of two columns with noise sigma in each cell, and e the counts of
+independent columns with the margins of y. y - e is written in an orthonormal basis of each axis, the constant
+first. Of a number the others are p_i P_k(r_i), made orthonormal from low degrees to high: p_i is the share of
+code i, r_i its middle rank and P_k a polynomial of Legendre, so what changes slowly with the rank is in few
+coefficients. Of a category they set each code against the others, the most frequent first.
+
+Coefficients k in [2^a, 2^(a + 1)) of one axis and l in [2^b, 2^(b + 1)) of the other are a block. A block of
+n coefficients with noise sigma and the sum of squares S shrinks by (1 - CLEAR n sigma^2 / S)+, as by James
+and Stein (1961). Coefficients with a constant are the margins, which stay as they are. A table of two
+categories stays where noise is less than MUCH_NOISE of what all blocks have: its dependence is in a few cells
+rather than in few coefficients, and the fit, which knows no counts below 0, takes the noise of empty cells.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
-from curator.releases.marginals.model import Model, check_size, without_zeros
-from fedkme.arrays import FloatArray
+from curator.releases.marginals.model import Model, Zeros, check_size, without_zeros
+from curator.releases.marginals.products import Moment, SeenProducts
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique, Groups, sizes_with
-from fedkme.releases.counts import Measurement
+from fedkme.releases.counts import Measurement, StoredCounts
 
 Tables = dict[Clique, FloatArray]
+_NO_MOMENTS: Mapping[Clique, Moment] = MappingProxyType({})
 _TELL = 50
 _WHOLE = 3
 """Most columns of a table, and one less than the columns of an interaction, that are fitted as measured."""
+CLEAR = 1.3
+"""Noise that is taken out of a block, in parts of the noise that is expected in it."""
+MUCH_NOISE = 0.1
+"""Least share of noise in the dependence of two categories that are smoothed."""
+_EVEN = 0.2  # of an even share, added to a code's: codes without rows have a place in the basis, too
 _LEAST_ROWS = 1.0  # of a cell from which a descent begins
 
 
@@ -116,6 +137,8 @@ def fit(
     start: Model | None = None,
     report: Callable[[float], None] = lambda _: None,
     groups: Sequence[Groups] = (),
+    orders: Mapping[int, Sequence[int]] | None = None,
+    moments: Mapping[Clique, Moment] = _NO_MOMENTS,
 ) -> Model:
     """Fit the model of nearly largest likelihood (among equals, largest entropy) to noisy marginals.
 
@@ -127,6 +150,9 @@ def fit(
         start: model whose cliques are contained in the new cliques; None: uniform. Its zeros are kept.
         report: called with the finished part of the descent, 0 to 1; an error that it raises ends the fit.
         groups: columns of groups, behind the others.
+        orders: codes of each number in the order of their values, by column; None: tables of two columns are
+            fitted as measured.
+        moments: sums over the cells of measured pairs, by the pair.
 
     Raises:
         ConfigError: the junction tree would have more than MODEL_CELLS cells.
@@ -145,6 +171,12 @@ def fit(
         for c in cliques
     }
     target = {c: without_noise(table, precision[c] ** -0.5) for c, table in target.items()}
+    if orders is not None:
+        target |= {
+            c: smoothed(table, precision[c] ** -0.5, c, orders, _possible(c, table, zeros))
+            for c, table in target.items()
+            if len(c) == 2 and c[-1] < len(sizes)
+        }
     target = {c: without_zeros(table, c, zeros) for c, table in target.items()}
     potentials = {c: np.zeros([whole[i] for i in c]) for c in cliques}
     if start is not None:
@@ -162,6 +194,10 @@ def fit(
         counts = {c: rows * model.held(c) for c in cliques}
         slopes = {c: precision[c] * (counts[c] - target[c]) for c in cliques}
         loss = 0.5 * sum(float((slopes[c] ** 2).sum()) / precision[c] for c in cliques)
+        for c, moment in moments.items():
+            off = (float((moment.weights * counts[c]).sum()) - moment.value) / moment.sigma
+            loss += 0.5 * off**2
+            slopes[c] = slopes[c] + off / moment.sigma * moment.weights
         return loss, counts, slopes
 
     step = 2.0 / (rows * max(precision.values()))
@@ -180,3 +216,87 @@ def fit(
         if number % _TELL == 0 or number == iterations:
             report(number / iterations)
     return Model(sizes, potentials, groups, zeros)
+
+
+def model_of(
+    stored: StoredCounts,
+    iterations: int,
+    start: Model | None,
+    report: Callable[[float], None] = lambda _: None,
+) -> Model:
+    """Fit the model of a release to its tables, and to the products of pairs that have one."""
+    binning, rows, measured = stored.binning, stored.rows, (*stored.fitted, *stored.grouped)
+    seen = SeenProducts.of(stored.products, stored.folded, stored.finer, binning, rows)
+    cliques = {each.clique for each in measured}
+    moments = {} if seen is None else {c: m for c, m in seen.moments(rows).items() if c in cliques}
+    return fit(
+        binning.sizes, measured, rows, iterations, start, report, stored.groups, binning.orders, moments
+    )
+
+
+def _possible(clique: Clique, table: FloatArray, zeros: Zeros) -> FloatArray | None:
+    """Cells of a pair that may have rows; None: all."""
+    possible = without_zeros(np.ones_like(table), clique, zeros)
+    return None if possible.all() else possible
+
+
+def smoothed(
+    table: FloatArray,
+    sigma: float,
+    clique: Clique,
+    orders: Mapping[int, Sequence[int]],
+    possible: FloatArray | None = None,
+) -> FloatArray:
+    """Shrink the dependence in counts of two columns; see the module.
+
+    Args:
+        table: counts with noise, an axis for each column.
+        sigma: deviation of the noise in each cell.
+        clique: the two columns.
+        orders: codes of each number in the order of their values, by column.
+        possible: 1 in each cell that may have rows, and 0 where public rules say that none has; None: all 1.
+    """
+    mass = max(float(table.sum()), 1.0)
+    margins = [np.maximum(table.sum(axis=1 - axis), 0.0) for axis in (0, 1)]
+    one, two = (margin / max(float(margin.sum()), 1e-9) for margin in margins)
+    apart = mass * np.outer(one, two)
+    if possible is not None:
+        apart = _fitted_margins(apart * possible, mass * one, mass * two)
+    rest = table - apart if possible is None else (table - apart) * possible
+    first, second = (_basis(p, orders.get(c)) for p, c in zip((one, two), clique, strict=True))
+    spread = first.T @ rest @ second
+    noise = (len(one) - 1) * (len(two) - 1) * sigma**2
+    if orders.keys().isdisjoint(clique) and noise < MUCH_NOISE * float((spread[1:, 1:] ** 2).sum()):
+        return table
+    levels = [np.frexp(np.arange(len(p)))[1] for p in (one, two)]
+    for a in range(1, int(levels[0].max()) + 1):
+        for b in range(1, int(levels[1].max()) + 1):
+            block = np.ix_(levels[0] == a, levels[1] == b)
+            squares = float((spread[block] ** 2).sum())
+            noise = CLEAR * spread[block].size * sigma**2
+            spread[block] *= max(0.0, 1.0 - noise / squares) if squares > 0.0 else 0.0
+    return np.asarray(apart + first @ spread @ second.T)
+
+
+def _basis(shares: FloatArray, order: Sequence[int] | None) -> FloatArray:
+    """Orthonormal functions of a column's codes, (codes, functions); see the module."""
+    size = len(shares)
+    places: IntArray = np.argsort(-shares, kind="stable") if order is None else np.asarray(order)
+    ordered = shares[places]
+    if order is None:
+        functions = np.eye(size) - ordered[:, None]
+    else:
+        ranks = 2.0 * np.cumsum(ordered) - ordered - 1.0
+        functions = np.polynomial.legendre.legvander(ranks, size)[:, 1:] * (ordered + _EVEN / size)[:, None]
+    start = np.concatenate([np.ones((size, 1)), functions[:, : size - 1], np.eye(size)], axis=1)
+    basis = np.empty((size, size))
+    basis[places] = np.linalg.qr(start)[0][:, :size]
+    return basis
+
+
+def _fitted_margins(table: FloatArray, one: FloatArray, two: FloatArray) -> FloatArray:
+    """Scale rows and columns of a table to margins, as far as its zeros allow (Deming and Stephan 1940)."""
+    for _ in range(50):
+        table = table * (one / np.maximum(table.sum(axis=1), 1e-9))[:, None]
+        table = table * (two / np.maximum(table.sum(axis=0), 1e-9))
+    return table

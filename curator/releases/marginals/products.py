@@ -33,7 +33,7 @@ import numpy as np
 from fedkme.answers.functions import columns_of
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.binning import Binning
-from fedkme.features.counts import SCORE_STEPS, NumberScores
+from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
 from fedkme.releases.counts import Measurement, Products
 from fedkme.releases.fine import denoised
 from fedkme.sums.values import MOST_SCORES
@@ -67,6 +67,21 @@ class ProductsPlan:
     def cost(self) -> float:
         """mu^2 of the question."""
         return products_cost(self.sigma, len(self.ranks), len(self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """Sum over all rows of a function of two columns' codes, with noise.
+
+    Attributes:
+        weights: value of the function in each cell.
+        value: the sum.
+        sigma: deviation of the noise.
+    """
+
+    weights: FloatArray
+    value: float
+    sigma: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +121,20 @@ class SeenProducts:
             within = finer.within(place, binning)
             scores[place], shown[place] = scores_of_codes(bins, within, mass, binning.sizes[place])
         return cls(scores, shown, products.rank_means(rows), products.sigma / rows)
+
+    def moments(self, rows: int) -> dict[Clique, Moment]:
+        """Products as sums over the cells of each pair's table.
+
+        Within codes of some width numbers go together, too: codes have the part of a product that they show.
+        """
+        return {
+            (one, two): Moment(
+                np.outer(self.scores[one], self.scores[two]),
+                self.shown[one] * self.shown[two] * mean * rows,
+                self.noise * rows,
+            )
+            for (one, two), mean in self.means.items()
+        }
 
     def error(self, pair: tuple[int, ...], shares: FloatArray) -> float:
         """Estimate the L1 distance of a model's table over two numbers from the rows', both of sum 1."""

@@ -10,6 +10,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from curator.releases.marginals.asked import Counts
 from curator.releases.marginals.budget import measurement_sigma
 from curator.releases.marginals.coupling import Coupling, coupling_of
 from curator.releases.marginals.dependences import missing_from
-from curator.releases.marginals.descent import fit
+from curator.releases.marginals.descent import model_of
 from curator.releases.marginals.model import Model, start_with_zeros
 from curator.releases.marginals.products import SeenProducts, plan_products, products_cost, products_share
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
@@ -279,15 +280,8 @@ class MarginalsMethod:
         words, event = f"{len(measured)} marginals", self.planned()[0]
         start, drawn_rules = start_with_zeros(self._rules, stored.binning, self._fixed_pairs())
         making.tell("fitting", words, 0.0)
-        model = fit(
-            sizes,
-            measured,
-            rows,
-            self.settings.iterations,
-            start,
-            report=lambda share: making.tell("fitting", words, share),
-            groups=stored.groups,
-        )
+        report = partial(making.tell, "fitting", words)
+        model = model_of(stored, self.settings.iterations, start, report)
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
         obeying = self._rows(stored, tilted(model, len(sizes) - 1, stored.tilts, rows), count, generator)
@@ -316,9 +310,7 @@ class MarginalsMethod:
 
         def copy() -> bytes:
             other = redrawn(stored, generator)
-            fitted = (*other.fitted, *other.grouped)
-            refitted = fit(sizes, fitted, rows, _COPY_ITERATIONS, model, groups=stored.groups)
-            again = tilted(refitted, len(sizes) - 1, other.tilts, rows)
+            again = tilted(model_of(other, _COPY_ITERATIONS, model), len(sizes) - 1, other.tilts, rows)
             copied = sampled(self._rows(other, again, rows, generator).table, generator)
             return csv_bytes(columns_of(copied, self._schema))
 
