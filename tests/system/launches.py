@@ -45,6 +45,7 @@ class KeptProgress(Follower):
 
     def warn(self, line: str) -> None:
         self.warnings.append(line)
+        super().warn(line)
 
 
 def launch(
