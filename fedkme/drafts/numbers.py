@@ -12,7 +12,7 @@ import numpy as np
 
 from fedkme.drafts.dialect import ISO, codes_for_nothing, day_in, forms_of_dates, in_other_order
 from fedkme.drafts.samples import ColumnSample
-from fedkme.tables.axis import DAY_CODES, are_bounds
+from fedkme.tables.axis import DAY_CODES, FAR, are_bounds
 from fedkme.tables.cells import date_of, day_of
 
 _MANY_NUMBERS = 33
@@ -56,7 +56,7 @@ def number_spec(
     codes = [code for code in codes if code not in kept]
     inside = Counter({value: count for value, count in point.items() if value not in (*codes, *kept)})
     low, high = min(sample.low, *inside), max(sample.high, *inside)
-    if not are_bounds(*outwards(low, high)):
+    if max(-low, high) > FAR or not are_bounds(*outwards(low, high)):
         return {}, "numbers too far apart, or too near each other"
     if codes:
         remarks.append(f"{', '.join(f'{code:g}' for code in codes)} taken as no value")

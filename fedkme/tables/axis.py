@@ -154,7 +154,7 @@ def codes_apart(numbers: FloatArray) -> NDArray[np.bool_]:
         others = numbers[np.isfinite(numbers) & ~codes]
         if not len(others):
             return np.zeros(numbers.shape, bool)
-        low, high = others.min(), others.max()
+        low, high = float(others.min()), float(others.max())
         small = np.isin(numbers, _SMALL) & (low >= 0) & (high >= _BESIDE)
         codes = usual & (small | codes_beyond(numbers, (low, high)))
     return codes
