@@ -72,7 +72,9 @@ COLUMNS: dict[str, Callable[[Rng], Sequence[object]]] = {
     "large": lambda r: [f"{value:.6g}" for value in r.normal(0, 1e99, ROWS)],
     "larger": lambda r: [f"{value:.6g}" for value in r.normal(0, 1e307, ROWS)],
     "small": lambda r: [f"{value:.3g}" for value in r.normal(0, 1e-99, ROWS)],
-    "largest": lambda r: np.where(r.random(ROWS) < 0.5, -1.7e308, 1.7e308) * (1 - r.random(ROWS) / 9),
+    "largest": lambda r: [
+        (1.7e308, -1.7e308)[n % 2] * (1 - value / 9) for n, value in enumerate(r.random(ROWS))
+    ],
     "smaller": lambda r: [f"{value:.3g}" for value in r.normal(0, 1e-300, ROWS)],
     "alike": lambda r: ["7"] * ROWS,
     "one of 1 and 1.0": lambda r: _choice(r, "1", "1.0", "2", "2.0"),
