@@ -1,4 +1,4 @@
-"""Types of arrays in signatures, and domains of numbers that a peer sends.
+"""Types of arrays in signatures, domains of numbers that a peer sends, and what noise leaves of an array.
 
 Proofs about private rows treat real numbers; programs compute with floats. Numbers from a peer can break a
 proof: 1e300 overflows a cast to integers, two infinities make a NaN, and one row's bound can then reach
@@ -119,6 +119,16 @@ def whole(values: FloatArray, most: float = EXACT) -> IntArray:
     if values.size and not (np.abs(values).max() <= most and (values == np.rint(values)).all()):
         raise ConfigError("numbers to count with are not whole, or beyond what is exact", _REMEDY)
     return values.astype(np.int64)
+
+
+def james_stein(squares: float, noise: float) -> float:
+    """Part to keep of values with noise: (1 - noise / squares)+ of James and Stein (1961).
+
+    Args:
+        squares: sum, or mean, of the values' squares.
+        noise: the same of their noise, as expected.
+    """
+    return max(0.0, 1.0 - noise / squares) if squares > 0.0 else 0.0
 
 
 def _nested(plain: object, depth: int) -> FloatArray | None:

@@ -296,8 +296,6 @@ class CountEvidence:
             return CellPoints(np.arange(size, dtype=np.float64)[:, None], np.ones((size, 1)))
         edges = binning.edges(column)
         last = len(edges) - 2
-        inside = np.unique(np.searchsorted(edges, [c for c in cuts if c not in edges])) - 1
-        changed = [int(code) for code in inside if 0 <= code <= last] if cuts else range(last + 1)
 
         def points(code: int) -> tuple[FloatArray, FloatArray]:
             start, end = edges[code : code + 2].tolist()
@@ -305,10 +303,11 @@ class CountEvidence:
             return points_of_bin(column.axis, column.atoms, start, end, code == last, own, pieces)
 
         if not cuts:
-            bins = [points(code) for code in changed]
+            bins = [points(code) for code in range(last + 1)]
             return cell_points(bins + [(np.array([atom]), np.ones(1)) for atom in column.atoms])
+        inside = np.unique(np.searchsorted(edges, [cut for cut in cuts if cut not in edges])) - 1
         even = self._points(place, binning, (), pieces)  # a cut changes its own bin alone
-        return even.replaced({code: points(code) for code in changed})
+        return even.replaced({code: points(code) for code in inside.tolist() if 0 <= code <= last})
 
     def _values_on(self, function: Function, clique: Clique, grid: Sequence[CellPoints]) -> FloatArray:
         """Values of a function at the grid: two axes for each column, its codes and their points."""

@@ -247,7 +247,7 @@ def codes_among(names: Iterable[str], read: Callable[[str], float]) -> dict[str,
     values = {*numbers.values()}
     if len(numbers) + 1 < len(names) and values <= {*CODES, *_REFUSALS}:
         codes = values
-    elif len(numbers) in (len(names), *range(len(names) - 1)):
+    elif len(numbers) != len(names) - 1:  # a single word stands for none itself
         refusals = {*_REFUSALS} if sorted(values - CODES - {*_REFUSALS}) in ([0, 1], [1, 2]) else set()
         others = np.array(sorted(values - refusals))
         apart = others[codes_apart(others)].tolist()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import FloatArray, james_stein
 from fedkme.moments.features import SecondMomentsSpec, ShellMoments, T
 
 _OCCUPIED = 3.0  # deviations of its noise by which the count of a shell exceeds 0 where the shell has rows
@@ -106,8 +106,7 @@ def _shrunk(away: FloatArray, noise: FloatArray, features: ShellMoments) -> Floa
     """Means less the middle of the domain, shrunk in each band as far as noise explains their size."""
     shrunk = np.empty_like(away)
     for band in itertools.chain.from_iterable(features.coordinates.bands):
-        squared = float((away[band] ** 2).mean())
-        shrunk[band] = away[band] * (max(0.0, 1.0 - noise[band][0] / squared) if squared > 0 else 0.0)
+        shrunk[band] = away[band] * james_stein(float((away[band] ** 2).mean()), noise[band][0])
     return shrunk
 
 
@@ -129,8 +128,7 @@ def _smoothed(raw: FloatArray, deviations: FloatArray, features: ShellMoments) -
         for band, mean in zip(bands, means, strict=True):
             n = deviations[band][0]
             away = raw[band] - mean
-            squared = float((away**2).mean())
-            factor = max(0.0, 1.0 - n**2 / squared) if squared > 0 else 0.0
+            factor = james_stein(float((away**2).mean()), n**2)
             smoothed[band] = np.maximum(mean + factor * away, max(least, min(mean, 0.5 * n)))
     return smoothed
 

@@ -95,22 +95,26 @@ class Axis:
         return ends
 
 
-def _usual_codes() -> Iterator[float]:
-    """Codes of surveys (-9, 77, 9998), of weather stations (999.9), limits of integers, fills of arrays."""
-    yield from (-1.0, -7.0, -8.0, -9.0)
+def _large_codes() -> Iterator[float]:
+    """Codes of surveys (77, 9998), of weather stations (999.9), limits of integers, fills of arrays."""
     for digits in range(2, 11):
         top = 10.0**digits
         yield from (float(digit * digits) for digit in "678")
         yield from (top - below for below in (1.0, 2.0, 3.0, 4.0, 0.1, 0.01))
     yield from (2.0**bits - 1 for bits in (7, 8, 15, 16, 31, 32, 63))
-    yield from (-(2.0**bits) for bits in (7, 15, 31, 63))
     yield from (1e20, 1e30, 1e34, 1e35, 1e36, 1e37, 1e38, 9.96921e36, float(np.float32(9.96921e36)))
     most = float(np.finfo(np.float32).max), float(np.finfo(np.float64).max)
     yield from (float(f"{each:.{digits}e}") for each in most for digits in (5, 6, 7, 8, 14))
     yield from most
 
 
-CODES = frozenset(sign * code for code in _usual_codes() for sign in (1.0, -1.0) if code > 9 or sign > 0)
+CODES = frozenset(
+    (
+        *(-1.0, -7.0, -8.0, -9.0),
+        *(-(2.0**bits) for bits in (7, 15, 31, 63)),
+        *(sign * code for code in _large_codes() for sign in (1.0, -1.0)),
+    )
+)
 """Numbers that may stand for an empty cell, if all other values of the column are far from them."""
 _SMALL, _BESIDE = (-2.0, -3.0, -4.0, -5.0, -6.0), 20.0
 """Codes of surveys, in a sample of which no other number is negative and the largest is at least 20."""

@@ -31,7 +31,7 @@ import numpy as np
 
 from curator.releases.marginals.model import Model, Zeros, check_size, without_zeros
 from curator.releases.marginals.products import Moment, SeenProducts
-from fedkme.arrays import FloatArray, IntArray
+from fedkme.arrays import FloatArray, IntArray, james_stein
 from fedkme.features.counts import Clique, Groups, sizes_with
 from fedkme.releases.counts import Measurement, StoredCounts
 
@@ -69,19 +69,13 @@ def without_noise(table: FloatArray, sigma: float) -> FloatArray:
     from scipy.linalg import helmert  # the import takes time, so not at the start
 
     bases = [helmert(size, full=True) for size in table.shape]
-    spread, touched = table, np.zeros(table.shape, dtype=np.int64)
-    for axis, basis in enumerate(bases):
-        spread = np.moveaxis(np.tensordot(basis, spread, (1, axis)), 0, axis)
-        touched += np.expand_dims(np.arange(len(basis)) > 0, [a for a in range(table.ndim) if a != axis])
+    spread, touched = _turned(table, bases), (np.indices(table.shape) > 0).sum(axis=0)
     for order in range(_WHOLE, table.ndim + 1):
         part = spread[touched == order]
         small = np.abs(part) <= sigma * np.sqrt(2.0 * np.log(max(2, len(part))))
-        squares = float((part[small] ** 2).sum())
-        part[small] *= max(0.0, 1.0 - small.sum() * sigma**2 / squares) if squares > 0.0 else 0.0
+        part[small] *= james_stein(float((part[small] ** 2).sum()), small.sum() * sigma**2)
         spread[touched == order] = part
-    for axis, basis in enumerate(bases):
-        spread = np.moveaxis(np.tensordot(basis.T, spread, (1, axis)), 0, axis)
-    return np.asarray(spread)
+    return _turned(spread, [basis.T for basis in bases])
 
 
 def of_low_rank(table: FloatArray, sigma: float) -> FloatArray:
@@ -125,8 +119,7 @@ def _few_directions(part: FloatArray, sigma: float) -> FloatArray:
         projected = np.moveaxis(np.tensordot(kept @ kept.T, projected, (1, axis)), 0, axis)
         dimensions *= kept.shape[1]
     rest, noise = part - projected, (part.size - dimensions) * sigma**2
-    squares = float((rest**2).sum())
-    return np.asarray(projected + rest * (max(0.0, 1.0 - noise / squares) if squares > 0.0 else 0.0))
+    return np.asarray(projected + rest * james_stein(float((rest**2).sum()), noise))
 
 
 def fit(
@@ -272,9 +265,8 @@ def smoothed(
     for a in range(1, int(levels[0].max()) + 1):
         for b in range(1, int(levels[1].max()) + 1):
             block = np.ix_(levels[0] == a, levels[1] == b)
-            squares = float((spread[block] ** 2).sum())
             noise = CLEAR * spread[block].size * sigma**2
-            spread[block] *= max(0.0, 1.0 - noise / squares) if squares > 0.0 else 0.0
+            spread[block] *= james_stein(float((spread[block] ** 2).sum()), noise)
     return np.asarray(apart + first @ spread @ second.T)
 
 

@@ -93,7 +93,7 @@ def rules_for(epsilon: float, delta: float, picks: int = PICKS, pick: float = PI
 def mass_deviation(epsilon: float, delta: float, release: float = RELEASE) -> float:
     """Deviation of the noise on an owner's mass beside a release of this epsilon, both within epsilon."""
     whole, part = gaussian_sigma(epsilon, delta), gaussian_sigma(release * epsilon, delta)
-    return (whole**-2 - part**-2) ** -0.5  # type: ignore[no-any-return]
+    return float((whole**-2 - part**-2) ** -0.5)
 
 
 class ColumnBins:
