@@ -1,4 +1,4 @@
-"""Detection of a file's dialect: encoding, separator, signs of numbers, dates, words for empty cells."""
+"""Detection of a file's dialect: encoding, separator, signs of numbers, words for empty cells."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import codecs
 import csv
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -17,10 +17,9 @@ from fedkme.drafts import words
 from fedkme.drafts.layout import layout_of
 from fedkme.errors import DataError, on_disk
 from fedkme.tables.axis import CODES, codes_apart
-from fedkme.tables.cells import DAYS, day_of, days_of
+from fedkme.tables.cells import MINUS
 from fedkme.tables.csv_rows import open_bytes, open_text
-from fedkme.tables.data_file import DataFile
-from fedkme.tables.dates import day_in_form, english
+from fedkme.tables.data_file import DataFile, FileColumn
 
 NOTHING = frozenset(
     (
@@ -44,38 +43,13 @@ NOTHING = frozenset(
         *("#num!", "#name?", "not available", "not applicable", "keine angabe", "k. a.", "sin dato", "s/d"),
     )
 )
-"""Words for an empty cell, in small letters."""
-NOT_MEASURED = frozenset(
-    (
-        *("nd", "n.d.", "n/d", "bdl", "lod", "<lod", "..", "...", "*", "x", "unknown", "unk", "not measured"),
-        *("not done", "not recorded", "unbekannt", "inconnu", "desconocido", "sconosciuto", "onbekend"),
-    )
-)
-"""Words for an empty cell in columns of numbers alone: elsewhere ND may be a state."""
-ISO = "%Y-%m-%d"
-"""Form that is read without settings: days of ISO 8601, padded or not, with or without a time."""
-_ORDERS = {"NNN": ("dmY", "mdY", "Ymd", "dmy", "mdy", "ymd"), "NN": ("mY", "Ym")}
-"""Orders of day, month and year by the kinds of a date's parts: N for digits, B for the name of a month."""
-_ORDERS |= {"NBN": ("dbY", "Ybd", "dby"), "BNN": ("bdY", "bdy"), "BN": ("bY", "by"), "NB": ("Yb", "yb")}
-_TIME = re.compile(
-    r"(?P<between>[ T:]|, | - | um | at )\d{1,2}(?P<colon>[:.])\d\d(?P<seconds>(?P=colon)\d\d)?"
-    r"(?P<fraction>\.\d{1,6})?(?P<half> ?[AaPp][Mm])?(?P<zone> ?(UTC|GMT|Z|[+-]\d\d:?\d\d))?"
-)
-_LOG = ("%b %d %H:%M:%S %Y", "%b %d %H:%M:%S %z %Y")
-"""Forms of logs, with the year behind the time."""
-_SWAPPED = tuple(
-    (f"%d{sign}%m{sign}{year}", f"%m{sign}%d{sign}{year}") for sign in "/-" for year in ("%Y", "%y")
-)
-"""European and American forms of days that may look alike."""
-_PART = re.compile(r"\d+|[^\W\d_]+|.", re.DOTALL)
-_MONTH = re.compile(r"[A-Z][a-z]{2}")
-_PLAIN_NUMBER = re.compile(r"[+-]?\d*[.,]?\d*")
-_LONGEST = 48
-_LIMIT = re.compile(r"[<>]=? ?\d+([.,]\d+)?")
-"""Pattern of a number that is only known to lie below or above a limit."""
+"""Words for an empty cell in any column, in small letters."""
 _MANY_NUMBERS = 10
 """Distinct numbers from which words among them may be more than a few."""
 _MOST_WORDS, _FEW_WORDS = 0.5, 0.1
+_ANSWERS, _KINDS = 0.25, 5
+"""Largest share of rows, and number, of words beside many numbers that are answers without a number."""
+_WORD = re.compile(r"[^\W\d_]{3,}([ '\u2019-][^\W\d_]+)*")
 _REFUSALS, _OFTEN, _BESIDES = (7.0, 8.0, 9.0), 0.1, 3
 """Codes of surveys, which are usual numbers elsewhere; share of rows from which -1 is a class; numbers beside
 which there may be codes."""
@@ -83,14 +57,29 @@ _LINES, _LAST = 200, 20
 """Lines at the beginning and at the end of a file that are looked at."""
 _DECIMAL = {point: re.compile(rf"[+-]?\d+\{point}\d+") for point in ".,"}
 _GROUPED = {
-    ",": re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?"),
+    ",": re.compile(r"[+-]?\d{1,3}(,\d{2,3})*,\d{3}(\.\d+)?"),
     ".": re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?"),
     " ": re.compile(r"[+-]?\d{1,3}([ \u00a0\u202f]\d{3})+([.,]\d+)?"),
     "'": re.compile(r"[+-]?\d{1,3}(['\u2019]\d{3})+([.,]\d+)?"),
 }
-"""Patterns of numbers with signs between thousands, by the sign."""
-_UNIT = re.compile(r"(\(?[+-]?) ?([$€£¥₹])? ?([+-]?\d[\d.,'\u2019\u00a0\u202f ]*?)\s?([$€£¥₹%])?\)?")
-"""Pattern of a number with a unit before or after it, or in parentheses."""
+"""Patterns of numbers with signs between thousands, by the sign; in India also between hundreds of these."""
+_SIGNED = re.compile(r"(\(?[+-]?) ?([$€£¥₹])? ?([+-]?\d[\d.,'\u2019\u00a0\u202f ]*?)\s?([$€£¥₹%])?\)?")
+"""Pattern of a number with the sign of a currency or % before or after it, or in parentheses."""
+_DRESSED = re.compile(r"([^\d\s.,+-][^\d]*?)?\s*([+-]?[\d.,'\u2019\u00a0\u202f ]*\d)\s*([^\d\s.,][^\s]*)?")
+"""Pattern of a number with a unit before or behind it."""
+_NUMBER = r"[+-]?\d[\d.,'\u2019\u00a0\u202f]*"
+_NOT_ONE_NUMBER = {
+    "times or durations: give hours or minutes as a number": re.compile(
+        r"(\d+ days?,? )?\d+:\d\d(:\d\d(\.\d+)?)?( ?[ap]m)?|(\d+ ?(d|h|hrs?|min|m|sec|s)\b ?)+|"
+        r"P(\d+[YMWD])*(T(\d+[HMS])+)?",
+        re.IGNORECASE,
+    ),
+    "two numbers in a cell: give each a column": re.compile(rf"{_NUMBER} ?[/x×,;|] ?{_NUMBER}"),
+    "numbers with text behind them: give the numbers alone": re.compile(rf"{_NUMBER} ?[^\d\s]\D*"),
+}
+"""Patterns of texts that stand for numbers and cannot be read as such, by what they are."""
+_SAME_UNIT = 0.9
+"""Least share of a column's cells that have its unit."""
 _TWO_SIGNS = re.compile(r".*\d\D\d{3}\D\d.*")
 """Pattern of a number with two signs: the first of them is between thousands."""
 
@@ -113,35 +102,94 @@ def detect_file(path: Path) -> DataFile:
         cause = f"the cells of {path} are separated by {layout.longer!r}, which is not one character"
         raise DataError(cause, "Write the file again with commas, semicolons or tabs between its cells.")
     reader = csv.reader(lines[layout.skip :], delimiter=layout.sep, skipinitialspace=layout.sep == " ")
-    cells = [cell.strip() for row in reader for cell in row]
-    numbers = [match for match in map(_UNIT.fullmatch, cells) if match]
-    decimal, thousands = _signs([match[3] for match in numbers], layout.sep)
-    units = tuple(sorted({match[place] for match in numbers for place in (2, 4)} - {None}))
-    return DataFile(
+    columns = zip_longest(*([cell.strip().translate(MINUS) for cell in row] for row in reader), fillvalue="")
+    numbers, units = {}, set[str]()
+    for name, *cells in columns:
+        numbers[name], own_units = bare_numbers(cells)
+        units |= own_units
+    decimal, thousands = _signs([number for each in numbers.values() for number in each], layout.sep)
+    file = DataFile(
         path=path,
         sep=layout.sep,
         skip=layout.skip,
         skip_end=layout.skip_end,
         decimal=decimal,
         thousands=thousands,
-        units=units,
+        units=tuple(sorted(units)),
         encoding="utf-8" if encoding == "utf-8-sig" else encoding,
     )
+    own = {name: signs for name, each in numbers.items() if name and (signs := own_signs(each, file))}
+    return file.model_copy(update={"columns": own})
 
 
-def _signs(cells: Sequence[str], sep: str) -> tuple[Literal[".", ","], Literal["", ",", ".", " ", "'"]]:
+def bare_numbers(cells: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Numbers of a column without their units, and these: currencies, %, or the known unit of nearly all."""
+    if units := units_of(Counter(filter(None, cells))):
+        return [match[2] for match in map(_DRESSED.fullmatch, cells) if match], units
+    numbers = [match for match in map(_SIGNED.fullmatch, cells) if match]
+    return [match[3] for match in numbers], {match[place] for match in numbers for place in (2, 4)} - {None}
+
+
+def unread_kind(texts: Collection[str]) -> str:
+    """Kind of text that nearly all cells of a column are, which no setting reads as a number, or ""."""
+    for what, pattern in _NOT_ONE_NUMBER.items():
+        if sum(pattern.fullmatch(text) is not None for text in texts) >= _SAME_UNIT * len(texts):
+            return what
+    return ""
+
+
+def units_of(cells: Mapping[str, int]) -> set[str]:
+    """Units of numbers, if nearly all cells are numbers and their units are of one kind.
+
+    Text behind many numbers is a unit, whatever it is; beside few numbers a letter is none without a
+    blank: 2A and 7A may be rooms.
+    """
+    units: Counter[tuple[str, str]] = Counter()
+    many = len(cells) >= _MANY_NUMBERS
+    for cell, count in cells.items():
+        match = _DRESSED.fullmatch(cell)
+        before, behind = ((sign or "").strip() for sign in match.group(1, 3)) if match else ("", "")
+        letter = 1 in map(len, filter(str.isalpha, (before, behind))) and " " not in cell
+        known = all(words.plain(sign) in words.UNITS for sign in (before, behind) if sign)
+        if (before or behind) and ((known and (many or not letter)) or (many and not before and not letter)):
+            units[before, behind] += count
+    kinds = {tuple(words.plain(sign).removesuffix("s") for sign in pair) for pair in units}
+    if len(kinds) != 1 or units.total() < _SAME_UNIT * sum(cells.values()):
+        return set()
+    return {sign for pair in units for sign in pair if sign}
+
+
+def own_signs(numbers: Sequence[str], file: DataFile) -> FileColumn | None:
+    """Signs of a column's numbers, where they clearly differ from the file's.
+
+    Such a column has numbers that the file's signs do not read, and its own signs read them all.
+    """
+    read = file.number_reader()
+    if all(is_number(number, read) for number in numbers):
+        return None
+    decimal, thousands = _signs(numbers, file.sep, alone=True)
+    if decimal != file.decimal and not _has_decimals(numbers, decimal):
+        return None
+    own = FileColumn(decimal=decimal, thousands=thousands or None)
+    read = file.model_copy(update={"decimal": decimal, "thousands": thousands}).number_reader()
+    return own if all(is_number(number, read) for number in numbers) else None
+
+
+def _signs(
+    cells: Sequence[str], sep: str, *, alone: bool = False
+) -> tuple[Literal[".", ","], Literal["", ",", ".", " ", "'"]]:
     """Sign before decimals, and sign between thousands.
 
     1,234 is ambiguous if the file has no other number with a comma. It is then read as a decimal number,
-    unless commas separate the file's cells.
+    unless commas separate the file's cells. These may stand before decimals of a single column (`alone`).
     """
     commas, points = (sum(bool(_DECIMAL[each].fullmatch(cell)) for cell in cells) for each in ",.")
-    decimal: Literal[".", ","] = "," if sep != "," and commas > points else "."
+    decimal: Literal[".", ","] = "," if (alone or sep != ",") and commas > points else "."
     pairs: tuple[tuple[Literal[".", ","], Literal[",", "."]], ...] = ((".", ","), (",", "."))
     for point, mark in pairs:
         grouped = [cell for cell in cells if _GROUPED[mark].fullmatch(cell)]
         unambiguous = _has_decimals(cells, point) or any(map(_TWO_SIGNS.fullmatch, grouped)) or mark == sep
-        if grouped and unambiguous and point != sep and not _has_decimals(cells, mark):
+        if grouped and unambiguous and (alone or point != sep) and not _has_decimals(cells, mark):
             return point, mark
     signs: tuple[Literal[" ", "'"], ...] = (" ", "'")
     return decimal, next((each for each in signs if any(map(_GROUPED[each].fullmatch, cells))), "")
@@ -182,16 +230,24 @@ def words_for_nothing(
     Args:
         counts: number of cells with each text.
         read: reads a text as a number.
-        public: the texts may be shown: a single word in a column of numbers counts, whatever the word is.
+        public: the texts may be shown: a single word in a column of numbers counts, whatever the word is, and
+            so do a few words such as "refused" in up to a quarter of many numbers.
     """
-    words = {text for text in counts if text.lower() in NOTHING}
-    others = [text for text in counts if text and text not in words and not is_number(text, read)]
-    numbers = len(counts) - len(words) - len(others)
-    most = _MOST_WORDS if numbers >= _MANY_NUMBERS else _FEW_WORDS
-    if sum(counts[text] for text in others) <= most * counts.total():
-        alone = public and len(others) == 1 and others[0].isalpha()
-        words |= {text for text in others if alone or text.lower() in NOT_MEASURED or _LIMIT.fullmatch(text)}
-    return sorted(words)
+    nothing = {text for text in counts if text.lower() in NOTHING}
+    others = [text for text in counts if text and text not in nothing and not is_number(text, read)]
+    many = len(counts) - len(nothing) - len(others) >= _MANY_NUMBERS
+    share = sum(counts[text] for text in others) / max(1, counts.total())
+    if share <= (_MOST_WORDS if many else _FEW_WORDS):
+        alone = len(others) == 1 and others[0].isalpha()
+        answers = many and share <= _ANSWERS and len(others) <= _KINDS and all(map(_WORD.fullmatch, others))
+        clear = public and (alone or answers)
+        nothing |= {text for text in others if clear or _is_no_number(text, many)}
+    return sorted(nothing)
+
+
+def _is_no_number(text: str, many: bool) -> bool:
+    """Check for a word for nothing among numbers; 3+ beside few numbers is a name."""
+    return words.means_nothing(text, among_numbers=True) and (many or not text.endswith("+"))
 
 
 def words_for_no_class(counts: Mapping[str, int], read: Callable[[str], float]) -> list[str]:
@@ -272,103 +328,3 @@ def codes_for_nothing(numbers: Iterable[float]) -> list[float]:
     apart = codes_apart(values)
     codes: list[float] = values[apart].tolist()
     return codes if len(values) - len(codes) >= _BESIDES else []
-
-
-def forms_of_dates(texts: Iterable[str], *, month_first: bool = False) -> list[str]:
-    """Forms that fit all texts which are not in ISO form, the likeliest first; ISO alone if all are.
-
-    Of two forms that differ in the order of day and month, the likelier has more days in the order of the
-    texts, or days that all begin months; else it is the one with the day first, or as `month_first` says.
-    """
-    listed = list(texts)
-    others = [text for text in listed if not _is_iso(text)]
-    if not others:
-        return [ISO] if listed else []
-    fitting = [form for form in _forms_of(others[0]) if _fits(others[0], form)]
-    for text in others[1:]:
-        if not fitting:
-            return []
-        fitting = [form for form in fitting if _fits(text, form)]
-    american = in_other_order(fitting[0], fitting) if fitting else None
-    if american and (month_first or _order(others, american) > _order(others, fitting[0])):
-        fitting = [american, *(form for form in fitting if form != american)]
-    return fitting
-
-
-def in_other_order(form: str, fitting: Sequence[str]) -> str | None:
-    """The form with day and month in the other order, if it is among the fitting forms."""
-    for first, second in _SWAPPED:
-        for one, other in ((first, second), (second, first)):
-            if form.startswith(one) and (swapped := other + form[len(one) :]) in fitting:
-                return swapped
-    return None
-
-
-def is_month_first(forms: Iterable[str]) -> bool:
-    """True if one of the forms has digits of the month before the day."""
-    return any(form.startswith(second) for form in forms for _, second in _SWAPPED)
-
-
-def day_in(text: str, form: str) -> float:
-    """Days from 1970-01-01 to a date in ISO form, else in the given form."""
-    try:
-        return min(max(day_of(text), DAYS[0]), DAYS[1])
-    except ValueError:
-        return days_of(day_in_form(text, form))
-
-
-def _forms_of(text: str) -> Iterator[str]:
-    """Forms that a text may have, by its digits, names and signs."""
-    if len(text) > _LONGEST or not any(map(str.isdigit, text)):
-        return
-    if _PLAIN_NUMBER.fullmatch(text):
-        if len(text) == 8:
-            yield "%Y%m%d"
-        return
-    text = english(text)
-    time = next((match for match in _TIME.finditer(text) if match.end() == len(text)), None)
-    day, behind = (text[: time.start()], _form_of_time(time)) if time else (text, "")
-    parts = _PART.findall(day)
-    kinds = ["N" if part.isdigit() else "B" if _MONTH.fullmatch(part) else "" for part in parts]
-    if any(part.isalpha() and part != "de" and not kind for part, kind in zip(parts, kinds, strict=True)):
-        return
-    for order in _ORDERS.get("".join(kinds), ()):
-        fields = iter(order)
-        yield (
-            "".join(f"%{next(fields)}" if kind else part for part, kind in zip(parts, kinds, strict=True))
-            + behind
-        )
-    yield from _LOG if ":" in day else ()
-
-
-def _form_of_time(time: re.Match[str]) -> str:
-    hours = "%I" if time["half"] else "%H"
-    form = f"{time['between']}{hours}{time['colon']}%M"
-    form += f"{time['colon']}%S" if time["seconds"] else ""
-    form += ".%f" if time["fraction"] else ""
-    form += time["half"][:-2] + "%p" if time["half"] else ""
-    zone = time["zone"] or ""
-    return form + (zone if zone.strip() in ("", "UTC", "GMT") else " " * zone.count(" ") + "%z")
-
-
-def _is_iso(text: str) -> bool:
-    try:
-        day_of(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _fits(text: str, form: str) -> bool:
-    try:
-        return day_in_form(text, form).year >= 1000
-    except ValueError:
-        return False
-
-
-def _order(texts: Sequence[str], form: str) -> tuple[float, bool]:
-    """Share of neighbours among the days that are in order, in the direction of most; all begin months."""
-    days = [day_in_form(text, form) for text in texts]
-    pairs = list(pairwise(days))
-    most = max(sum(a <= b for a, b in pairs), sum(a >= b for a, b in pairs))
-    return most / max(1, len(pairs)), len({*days}) > 2 and all(day.day == 1 for day in days)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.drafts.dialect import ISO, codes_of_few, is_month_first, words_for_no_class, words_for_nothing
-from fedkme.drafts.numbers import date_forms, date_spec, number_spec
+from fedkme.drafts.dialect import codes_of_few, unread_kind, words_for_no_class, words_for_nothing
+from fedkme.drafts.numbers import ISO, date_forms, date_spec, is_month_first, number_spec
 from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of
 from fedkme.drafts.words import doubts
 from fedkme.errors import DataError, FedkmeWarning
@@ -219,11 +219,13 @@ def _with_forms(
     """Settings of a sample's file, with the forms of its dates where they are not the schema's."""
     own = {}
     for column in columns:
+        if column.spec and column.name in file.columns:
+            own[column.name] = file.columns[column.name]
         if column.forms and place in parts[column.name]:
             form = column.forms[list(parts[column.name]).index(place)]
             if form not in (ISO, column.spec.get("format")):
                 own[column.name] = FileColumn(format=form)
-    return file.model_copy(update={"columns": own}) if own else file
+    return file.model_copy(update={"columns": own})
 
 
 def _without_clashes(columns: Sequence[DraftColumn]) -> Iterable[DraftColumn]:
@@ -295,6 +297,7 @@ def _column(
     most = max(counts.values())
     if not (numeric or coded) and all(map(_NUMBER.fullmatch, counts)):
         return out("numbers with signs between thousands")
+    of_numbers = "" if numeric else unread_kind(counts)
     if len(counts) == 1 and filled >= _LEAST_ROWS and (numeric or filled == sample.rows):
         return out("the same in every row" + ("" if filled == sample.rows else " that has any"))
     if (forms := date_forms(parts, na, month_first)) and any(forms):
@@ -310,7 +313,7 @@ def _column(
             return out("names of persons?", most)
     named_or_long = sample.whole and (_ID.search(name) or sample.low >= _LONG)
     if distinct and filled >= _LEAST_ROWS and (not numeric or named_or_long):
-        return out("differs in every row: an identifier?")
+        return out(of_numbers or "differs in every row: an identifier?")
     if numeric and not (sample.whole and _are_names(name, counts, sample)):
         point = Counter[float]()
         for text, count in counts.items():
@@ -331,7 +334,7 @@ def _column(
             return out("names of persons or of rows?")
         frequent = Counter(dict(counts.most_common(MOST_NAMES)))
         if frequent.total() < _MOST_ROWS * filled:
-            return out("too many different names")
+            return out(of_numbers or "too many different names")
         why = f"{len(counts) - len(frequent)} rarer names are taken as 'other'"
         return drafted({**spec, "categories": _sorted_names(frequent), "other": True, **gaps}, doubt, why)
     if _is_open(counts):

@@ -208,12 +208,10 @@ class _Fitter:
         own = self.files[place]
         if needs.map:
             self._say_of_column(place, name, {"map": {**own.column(name).map, **needs.map}})
-        if needs.decimal:
-            self._say_of_column(place, name, {"decimal": needs.decimal})
+        if needs.signs:
+            self._say_of_column(place, name, needs.signs.model_dump(exclude_none=True, exclude_defaults=True))
         if needs.units:
             self._say(place, {"units": sorted({*own.units, *needs.units})})
-            if needs.comma and own.sep != "," and not own.thousands:
-                self._say(place, {"decimal": ","})
 
     def _unused(self, needs: Sequence[_Needs]) -> None:
         counts = Counter(name for own in needs for name in own.unused)

@@ -5,16 +5,37 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from fedkme.drafts.dialect import ISO, codes_for_nothing, day_in, forms_of_dates, in_other_order
+from fedkme.drafts.dialect import codes_for_nothing
 from fedkme.drafts.samples import ColumnSample
 from fedkme.tables.axis import DAY_CODES, FAR, are_bounds
-from fedkme.tables.cells import date_of, day_of
+from fedkme.tables.cells import DAYS, date_of, day_of, days_of
+from fedkme.tables.dates import day_in_form, english
 
+ISO = "%Y-%m-%d"
+"""Form that is read without settings: days of ISO 8601, padded or not, with or without a time."""
+_ORDERS = {"NNN": ("dmY", "mdY", "Ymd", "dmy", "mdy", "ymd"), "NN": ("mY", "Ym")}
+"""Orders of day, month and year by the kinds of a date's parts: N for digits, B for the name of a month."""
+_ORDERS |= {"NBN": ("dbY", "Ybd", "dby"), "BNN": ("bdY", "bdy"), "BN": ("bY", "by"), "NB": ("Yb", "yb")}
+_TIME = re.compile(
+    r"(?P<between>[ T:]|, | - | um | at )\d{1,2}(?P<colon>[:.])\d\d(?P<seconds>(?P=colon)\d\d)?"
+    r"(?P<fraction>\.\d{1,6})?(?P<half> ?[AaPp][Mm])?(?P<zone> ?(UTC|GMT|Z|[+-]\d\d:?\d\d))?"
+)
+_LOG = ("%b %d %H:%M:%S %Y", "%b %d %H:%M:%S %z %Y")
+"""Forms of logs, with the year behind the time."""
+_SWAPPED = tuple(
+    (f"%d{sign}%m{sign}{year}", f"%m{sign}%d{sign}{year}") for sign in "/-" for year in ("%Y", "%y")
+)
+"""European and American forms of days that may look alike."""
+_PART = re.compile(r"\d+|[^\W\d_]+|.", re.DOTALL)
+_MONTH = re.compile(r"[A-Z][a-z]{2}")
+_PLAIN_NUMBER = re.compile(r"[+-]?\d*[.,]?\d*")
+_LONGEST = 48
 _MANY_NUMBERS = 33
 """Least count of distinct numbers in a column for which atoms and a scale are proposed."""
 _OWN_BINS = 16
@@ -138,6 +159,106 @@ def outwards(low: float, high: float) -> tuple[float, float]:
         return lower, upper
     beyond = 64.0 * max(math.ulp(low), math.ulp(high))  # numbers of more digits than a power of ten can round
     return (low, high) if are_bounds(low, high) else (low - beyond, high + beyond)
+
+
+def forms_of_dates(texts: Iterable[str], *, month_first: bool = False) -> list[str]:
+    """Forms that fit all texts which are not in ISO form, the likeliest first; ISO alone if all are.
+
+    Of two forms that differ in the order of day and month, the likelier has more days in the order of the
+    texts, or days that all begin months; else it is the one with the day first, or as `month_first` says.
+    """
+    listed = list(texts)
+    others = [text for text in listed if not _is_iso(text)]
+    if not others:
+        return [ISO] if listed else []
+    fitting = [form for form in _forms_of(others[0]) if _fits(others[0], form)]
+    for text in others[1:]:
+        if not fitting:
+            return []
+        fitting = [form for form in fitting if _fits(text, form)]
+    american = in_other_order(fitting[0], fitting) if fitting else None
+    if american and (month_first or _order(others, american) > _order(others, fitting[0])):
+        fitting = [american, *(form for form in fitting if form != american)]
+    return fitting
+
+
+def in_other_order(form: str, fitting: Sequence[str]) -> str | None:
+    """The form with day and month in the other order, if it is among the fitting forms."""
+    for first, second in _SWAPPED:
+        for one, other in ((first, second), (second, first)):
+            if form.startswith(one) and (swapped := other + form[len(one) :]) in fitting:
+                return swapped
+    return None
+
+
+def is_month_first(forms: Iterable[str]) -> bool:
+    """True if one of the forms has digits of the month before the day."""
+    return any(form.startswith(second) for form in forms for _, second in _SWAPPED)
+
+
+def day_in(text: str, form: str) -> float:
+    """Days from 1970-01-01 to a date in ISO form, else in the given form."""
+    try:
+        return min(max(day_of(text), DAYS[0]), DAYS[1])
+    except ValueError:
+        return days_of(day_in_form(text, form))
+
+
+def _forms_of(text: str) -> Iterator[str]:
+    """Forms that a text may have, by its digits, names and signs."""
+    if len(text) > _LONGEST or not any(map(str.isdigit, text)):
+        return
+    if _PLAIN_NUMBER.fullmatch(text):
+        if len(text) == 8:
+            yield "%Y%m%d"
+        return
+    text = english(text)
+    time = next((match for match in _TIME.finditer(text) if match.end() == len(text)), None)
+    day, behind = (text[: time.start()], _form_of_time(time)) if time else (text, "")
+    parts = _PART.findall(day)
+    kinds = ["N" if part.isdigit() else "B" if _MONTH.fullmatch(part) else "" for part in parts]
+    if any(part.isalpha() and part != "de" and not kind for part, kind in zip(parts, kinds, strict=True)):
+        return
+    for order in _ORDERS.get("".join(kinds), ()):
+        fields = iter(order)
+        yield (
+            "".join(f"%{next(fields)}" if kind else part for part, kind in zip(parts, kinds, strict=True))
+            + behind
+        )
+    yield from _LOG if ":" in day else ()
+
+
+def _form_of_time(time: re.Match[str]) -> str:
+    hours = "%I" if time["half"] else "%H"
+    form = f"{time['between']}{hours}{time['colon']}%M"
+    form += f"{time['colon']}%S" if time["seconds"] else ""
+    form += ".%f" if time["fraction"] else ""
+    form += time["half"][:-2] + "%p" if time["half"] else ""
+    zone = time["zone"] or ""
+    return form + (zone if zone.strip() in ("", "UTC", "GMT") else " " * zone.count(" ") + "%z")
+
+
+def _is_iso(text: str) -> bool:
+    try:
+        day_of(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fits(text: str, form: str) -> bool:
+    try:
+        return day_in_form(text, form).year >= 1000
+    except ValueError:
+        return False
+
+
+def _order(texts: Sequence[str], form: str) -> tuple[float, bool]:
+    """Share of neighbours among the days that are in order, in the direction of most; all begin months."""
+    days = [day_in_form(text, form) for text in texts]
+    pairs = list(pairwise(days))
+    most = max(sum(a <= b for a, b in pairs), sum(a >= b for a, b in pairs))
+    return most / max(1, len(pairs)), len({*days}) > 2 and all(day.day == 1 for day in days)
 
 
 def date_forms(parts: Sequence[ColumnSample], na: Iterable[str], month_first: bool) -> list[list[str]]:

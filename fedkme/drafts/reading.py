@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.drafts.dialect import ISO, codes_among, detect_file, forms_of_dates, in_other_order
-from fedkme.drafts.words import UNITS, meanings, means_nothing, plain, plain_name, same_meaning
+from fedkme.drafts.dialect import bare_numbers, codes_among, detect_file, is_number, own_signs, units_of
+from fedkme.drafts.numbers import ISO, forms_of_dates, in_other_order
+from fedkme.drafts.words import meanings, means_nothing, plain, plain_name, same_meaning
 from fedkme.errors import FedkmeError
 from fedkme.tables.axis import codes_beyond
 from fedkme.tables.cells import Cells, day_of, days_of, texts
 from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names
 from fedkme.tables.csv_rows import Part
-from fedkme.tables.data_file import DataFile
+from fedkme.tables.data_file import DataFile, FileColumn
 from fedkme.tables.dates import day_in_form
 from fedkme.tables.files import Examined, examine, examine_parts, read_parts_of
 from fedkme.tables.schema import Schema
@@ -38,8 +39,6 @@ _FITS = 0.9
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 _CODE = re.compile(r"0\d.*")
 """Pattern of digits that are no number, such as a postal code."""
-_DRESSED = re.compile(r"([^\d\s.,+-][^\d]*?)?\s*([+-]?[\d.,'\u2019\u00a0\u202f ]*\d)\s*([^\d\s.,][^\s]*)?")
-"""Pattern of a number with a unit before or behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,7 @@ class ColumnNeeds:
         words: words for an empty cell.
         codes: codes for an empty cell, with the cells' texts.
         units: units before or behind numbers.
-        comma: numbers with units have a comma before their decimals.
-        decimal: other sign before the decimals than the file's, or "".
+        signs: other signs before decimals or between thousands than the file's.
         form: form of dates that the cells have, or "".
         doubtful: another form fits as well: no day is above 12.
         map: names that cells clearly stand for.
@@ -101,8 +99,7 @@ class ColumnNeeds:
     words: set[str] = field(default_factory=set)
     codes: dict[float, str] = field(default_factory=dict)
     units: set[str] = field(default_factory=set)
-    comma: bool = False
-    decimal: str = ""
+    signs: FileColumn | None = None
     form: str = ""
     doubtful: bool = False
     map: dict[str, str] = field(default_factory=dict)
@@ -261,20 +258,21 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             needs.codes[value] = cell
         else:
             needs.outside[value] += count
-    if not day and (units := _units(needs.unread)):
-        numbers = [match[2] for cell in needs.unread if (match := _DRESSED.fullmatch(cell))]
-        needs.comma = not any("." in number for number in numbers) and any(
-            "," in number for number in numbers
-        )
-        needs.units, needs.unread = units, Counter()
-    elif not day and not file.thousands and not own.decimal:
-        other = "," if file.decimal == "." else "."
-        whole = [cell for cell in needs.unread if re.fullmatch(rf"[+-]?\d+\{other}\d+", cell)]
-        if any(not re.search(r"\D\d{3}$", cell) for cell in whole):  # else 1,234 may mean 1234
-            needs.decimal = other
-            for cell in whole:
-                del needs.unread[cell]
+    if not day:
+        _say_signs(needs, file, name)
     return needs
+
+
+def _say_signs(needs: ColumnNeeds, file: DataFile, name: str) -> None:
+    """Move numbers that cannot be read for their units or signs from the unread texts to these needs."""
+    needs.units = units_of(needs.unread)
+    numbers, _ = bare_numbers([*needs.unread])
+    needs.signs = None if file.column(name).decimal else own_signs(numbers, file.written(name))
+    if needs.units or needs.signs:
+        columns = {**file.columns, name: needs.signs or file.column(name)}
+        units = (*file.units, *needs.units)
+        read = file.model_copy(update={"units": units, "columns": columns}).written(name).number_reader()
+        needs.unread = Counter({cell: n for cell, n in needs.unread.items() if not is_number(cell, read)})
 
 
 def _same_numbers(cells: Iterable[str], names: Iterable[str], file: DataFile) -> dict[str, str]:
@@ -290,23 +288,6 @@ def _same_numbers(cells: Iterable[str], names: Iterable[str], file: DataFile) ->
                 listed = by_number.get(read(cell), [])
                 same |= {cell: listed[0]} if len(listed) == 1 else {}
     return same
-
-
-def _units(unread: Counter[str]) -> set[str]:
-    """Units of numbers, if nearly all cells are numbers with known units and these are not of two kinds."""
-    signs: Counter[tuple[str, str]] = Counter()
-    for cell, count in unread.items():
-        match = _DRESSED.fullmatch(cell)
-        if (
-            match
-            and (match[1] or match[3])
-            and all(plain(sign or "%") in UNITS for sign in (match[1], match[3]))
-        ):
-            signs[(match[1] or "").strip(), match[3] or ""] += count
-    kinds = {(plain(before), plain(behind)) for before, behind in signs}
-    if len(kinds) != 1 or signs.total() < _FITS * unread.total():
-        return set()
-    return {sign for pair in signs for sign in pair if sign}
 
 
 def _form(cells: Counter[str], given: str | None) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from fedkme.drafts.dialect import detect_file
 from fedkme.tables.axis import MAY_BE_CODES
-from fedkme.tables.cells import Cells, columns_of, normal, texts
+from fedkme.tables.cells import Cells, columns_of, normal, plain_number, texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_parts_of
 
@@ -181,15 +181,16 @@ def sample_of(rows: Any) -> Sample:
         return _sample_of_file(detect_file(Path(rows)))
     sample = Sample()
     for name, cells in columns_of(rows, "the sample").items():
-        sample.columns.setdefault(name, ColumnSample()).add(cells, float)
+        sample.columns.setdefault(name, ColumnSample()).add(cells, plain_number)
     return sample
 
 
 def _sample_of_file(file: DataFile) -> Sample:
-    sample, read, ragged, name = Sample(file=file), file.number_reader(), list[int](), file.path.name
+    sample, ragged, name = Sample(file=file), list[int](), file.path.name
     for part in read_parts_of(file, name):
         ragged += part.ragged
         for column, cells in part.columns.items():
+            read = file.written(column).number_reader()
             sample.columns.setdefault(column, ColumnSample()).add(cells, read)
     if file.skip:
         sample.remarks.append(f"{name}: lines above the header that are left out: {file.skip}")

@@ -47,8 +47,12 @@ UNITS = _words(_FILE["units"])
 """Units and currencies that stand before or behind a number."""
 _SEXES = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")
 """Letters for male and female in one column: m and w in German, h and m in Spanish, f and n in Hungarian."""
-_CENSORED = re.compile(r"([<>≤≥]=?|(under|over|unter|über|plus de|moins de|más de|menos de) )\s*[\d.,]+\+?")
-"""Pattern of a number with a known bound on one side: `<5`, `>90`."""
+_CENSORED = re.compile(
+    r"([<>≤≥]=?|(under|over|unter|über|ab|bis|plus de|moins de|más de|menos de|at least|up to) )"
+    r"\s*[\d.,]+\+?|"
+    r"[\d.,]+ ?(\+|(or|and|und|et|y|e) (more|over|above|older|under|less|younger|mehr|älter|plus|más|oltre))"
+)
+"""Pattern of a number with a known bound on one side: `<5`, `>90`, `90+`."""
 _COLUMNS = [frozenset(map(plain_name, line.split(","))) for line in _FILE["columns"]]
 
 

@@ -92,7 +92,8 @@ def _reading_lines(draft: Draft) -> Iterator[str]:
             if (value := getattr(file, key)) != DataFile.model_fields[key].default
         ]
         for name, column in file.columns.items():
-            lines += [f"columns.{_key(name)}.format = {toml_text(column.format)}"] if column.format else []
+            signs = column.model_dump(exclude_defaults=True)
+            lines += [f"columns.{_key(name)}.{key} = {toml_text(value)}" for key, value in signs.items()]
         if lines:
             yield ""
             yield f"# {_line(file.path.name)} is written in a way of its own. A party whose file is like it"

@@ -85,16 +85,20 @@ def date_of(days: float) -> str:
     return str(_EPOCH + round(days))
 
 
+MINUS = str.maketrans("\u2212\u2013\uff0d", "---")
+"""Signs that typesetters put for a minus."""
+
+
 def plain_number(text: str) -> float:
     """Number that a text states: nothing is NaN.
 
     Raises:
-        ValueError: the text is no number of ASCII digits, or one beyond the range of float64.
+        ValueError: the text is no number of decimal digits, or one beyond the range of float64.
     """
     if not text:
         return math.nan
-    number = float(text)
-    if "_" in text or not text.isascii() or (math.isinf(number) and any(map(str.isdigit, text))):
+    number = float(text.translate(MINUS))
+    if "_" in text or (math.isinf(number) and any(map(str.isdigit, text))):
         raise ValueError("could not convert the text to a number")
     return number
 

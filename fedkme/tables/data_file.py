@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.tables.cells import Text, plain_number
+from fedkme.tables.cells import MINUS, Text, plain_number
 from fedkme.tables.dates import DateForm
 
 _MARKS = {"": "", ",": ",", ".": ".", " ": " \u00a0\u202f", "'": "'\u2019"}
@@ -52,6 +52,8 @@ class FileColumn(Settings):
     """Cells that mean an empty one, besides those of the whole file."""
     decimal: Literal[".", ","] | None = None
     """Sign before the decimals of a number, where the file's other columns have another."""
+    thousands: Literal["", ",", ".", " ", "'"] | None = None
+    """Sign between the thousands of a number, where the file's other columns have another."""
     format: DateForm | None = None
     """Form of dates, such as "%d.%m.%Y" (Python's strptime); none: 2024-12-31, with or without a time, or the
     schema's form."""
@@ -118,12 +120,12 @@ class DataFile(Settings):
         return self.columns.get(name, FileColumn())
 
     def written(self, name: str) -> DataFile:
-        """The file, with the sign before decimals that a column of the schema has in it."""
-        own = self.column(name).decimal or self.decimal
-        thousands = "" if self.thousands == own else self.thousands
-        return (
-            self if own == self.decimal else self.model_copy(update={"decimal": own, "thousands": thousands})
-        )
+        """The file, with the signs before decimals and between thousands that a column has in it."""
+        own = self.column(name)
+        decimal = own.decimal or self.decimal
+        thousands = self.thousands if own.thousands is None else own.thousands
+        signs = {"decimal": decimal, "thousands": "" if thousands == decimal else thousands}
+        return self if signs == self.model_dump(include={*signs}) else self.model_copy(update=signs)
 
     @property
     def plain_numbers(self) -> bool:
@@ -137,13 +139,13 @@ class DataFile(Settings):
         """
         bare = self._bare_reader()
         unit = "|".join(map(re.escape, self.units)) or "(?!)"
-        dressed = re.compile(rf"(\()?([+-]?) ?(?:{unit})? ?([+-]?)(\d[^()]*?)\s?(?:{unit})?(?(1)\))")
+        dressed = re.compile(rf"(\()?([+-]?)\s?(?:{unit})?\s?([+-]?)(\d[^()]*?)\s?(?:{unit})?(?(1)\))")
 
         def number(cell: str) -> float:
             try:
                 return bare(cell)
             except ValueError:
-                match = dressed.fullmatch(cell)
+                match = dressed.fullmatch(cell.translate(MINUS))
                 signs = "" if match is None else f"{'-' if match[1] else ''}{match[2]}{match[3]}"
                 if match is None or len(signs) > 1:
                     raise
@@ -156,7 +158,9 @@ class DataFile(Settings):
         if self.plain_numbers:
             return plain_number
         comma, marks = self.decimal == ",", _MARKS[self.thousands]
-        grouped = re.compile(rf"[+-]?\d{{1,3}}([{marks or 'none'}]\d{{3}})+(\{self.decimal}\d*)?")
+        grouped = re.compile(
+            rf"[+-]?\d{{1,3}}([{marks or 'none'}]\d{{2,3}})*[{marks or 'none'}]\d{{3}}(\{self.decimal}\d*)?"
+        )
         no_marks = str.maketrans("", "", marks)
 
         def number(cell: str) -> float:

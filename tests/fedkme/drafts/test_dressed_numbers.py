@@ -1,0 +1,186 @@
+"""Numbers that people write with units, signs and words around them: drafted as numbers, and read as such."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedkme.drafts.checking import settings_seen
+from fedkme.drafts.drafting import draft
+from fedkme.drafts.writing import text_of
+from fedkme.tables.cells import plain_number
+from fedkme.tables.columns import Category, Numeric
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.files import load_table
+
+UNITS = (
+    "kg",
+    "mg/dl",
+    "years",
+    "Jahre",
+    "mmHg",
+    "°C",
+    "€",
+    "%",
+    "km/h",
+    "PLN",
+    "h",
+    "m",
+    "mg/l",
+    "Stück",
+    "Betten",
+)
+SIGNS = ((".", ""), (",", ""), (".", ","), (",", "."), (",", " "), (".", "'"))
+NUMBERS = [-1250.75, -40.5, -3.25, *(round(1.37 * n**2.1, 2) for n in range(1, 60))]
+
+
+def written(number: float, decimal: str, thousands: str, minus: str = "-") -> str:
+    text = f"{number:,.2f}".replace(",", "T").replace(".", decimal).replace("T", thousands)
+    return text.replace("-", minus)
+
+
+def write(path: Path, sep: str = ",", **columns: Sequence[object]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, delimiter=sep)
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values(), strict=True))
+
+
+def drafted_as(path: Path, cells: Sequence[str]) -> tuple[Numeric | Category | None, str]:
+    """Drafted column, and why it is left out if it is."""
+    write(path, v=cells, score=[n % 90 + 0.5 for n in range(len(cells))])
+    drafted = draft(path)
+    (column,) = (each for each in drafted.columns if each.name == "v")
+    specs = {spec.name: spec for spec in drafted.schema().columns}
+    spec = specs.get("v")
+    assert spec is None or isinstance(spec, Numeric | Category)
+    return spec, column.why
+
+
+@given(
+    signs=st.sampled_from(SIGNS),
+    others=st.sampled_from(SIGNS),
+    sep=st.sampled_from((",", ";", "\t")),
+    unit=st.sampled_from(("", *UNITS)),
+    blank=st.sampled_from(("", " ", "\u00a0")),
+    before=st.booleans(),
+    minus=st.sampled_from(("-", "\u2212")),
+)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_column_has_its_own_signs_and_unit(
+    tmp_path: Path,
+    signs: tuple[str, str],
+    others: tuple[str, str],
+    sep: str,
+    unit: str,
+    blank: str,
+    before: bool,
+    minus: str,
+) -> None:
+    # "1.234,56 €" between commas, "12,5" beside 0.5, "70 kg" and a printed minus were names of rows.
+    path = tmp_path / "rows.csv"
+    numbers = NUMBERS if unit not in ("€", "%") else [abs(number) for number in NUMBERS]
+    bare = [written(number, *signs, minus) for number in numbers]
+    before = before and unit not in ("mg/l", "Stück", "Betten")  # unknown, or behind numbers alone
+    cells = [f"{unit}{blank}{cell}" if before else f"{cell}{blank}{unit}" for cell in bare] if unit else bare
+    beside = [n / 4 + 3 for n in range(len(cells))]
+    write(path, sep, v=cells, score=[written(number, *others) for number in beside])
+    drafted = draft(path)
+    (reading,) = drafted.files
+    values = load_table(reading, drafted.schema(), "north").values
+    np.testing.assert_allclose(values[:, 0], numbers, atol=1e-9)
+    np.testing.assert_allclose(values[:, 1], beside, atol=1e-9)
+    for name, own in reading.columns.items():
+        assert f"# columns.{name}.decimal = " in text_of(drafted), own
+
+
+def test_check_says_how_to_read_decimal_commas_between_commas(tmp_path: Path) -> None:
+    # The only setting was the whole file's, which cannot have commas between cells and in numbers.
+    plain, own = tmp_path / "plain.csv", tmp_path / "own.csv"
+    write(plain, v=[f"{number:.2f}" for number in NUMBERS], score=[n / 2 for n in range(len(NUMBERS))])
+    write(own, v=[f"{written(n, ',', '.')} kg" for n in NUMBERS], score=[n / 2 for n in range(len(NUMBERS))])
+    schema = draft(plain).schema()
+    seen = settings_seen(DataFile(path=own), schema)
+    assert seen == {"units": ["kg"], "columns": {"v": {"decimal": ",", "thousands": "."}}}
+    reading = DataFile.model_validate({"path": own, **seen})
+    np.testing.assert_allclose(load_table(reading, schema, "north").values[:, 0], NUMBERS)
+
+
+@pytest.mark.parametrize("digits", ["0123456789", "０１２３４５６７８９", "٠١٢٣٤٥٦٧٨٩", "०१२३४५६७८९"])
+def test_digits_of_any_script_are_numbers(tmp_path: Path, digits: str) -> None:
+    script = str.maketrans("0123456789", digits)
+    spec, _ = drafted_as(tmp_path / "rows.csv", [str(20 + n % 60).translate(script) for n in range(120)])
+    assert isinstance(spec, Numeric)
+    assert plain_number("\u221212.5".translate(script)) == -12.5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["refused", "see notes"], ["verweigert"], ["unknown", "don't know", "refused"], ["90+"], [">90"]),
+        *(["90 and over"], ["85 or older"], ["ab 90"], ["<5"], ["x"]),
+    ],
+)
+def test_a_few_answers_without_a_number_are_gaps_of_a_number(tmp_path: Path, words: list[str]) -> None:
+    # 60 ages with "refused" and "90+" became 60 names.
+    answers = itertools.cycle(words)
+    cells = [next(answers) if n % 6 == 0 else str(18 + n % 70) for n in range(300)]
+    spec, why = drafted_as(tmp_path / "rows.csv", cells)
+    assert isinstance(spec, Numeric)
+    assert set(spec.na) == set(words)
+    assert all(word in why for word in words)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["0", "1", "2", "3+"],
+        [f"{n}A" for n in range(1, 8)],
+        [
+            *(f"{n}" for n in range(1, 15)),
+            *("surgery", "icu", "er", "lab", "maternity", "radiology", "urology"),
+        ],
+        ["12a", "12b", "14a"],
+        ["1 day", "2 weeks", "3 months"],
+        ["A4", "B5", "C6"],
+        [f"P{n:03}" for n in range(21)],
+        [f"{n} {('Ost', 'West')[n % 2]}" for n in range(20)],
+        ["Q1", "Q2", "Q3", "Q4"],
+    ],
+)
+def test_names_with_digits_stay_names(tmp_path: Path, cells: list[str]) -> None:
+    spec, _ = drafted_as(tmp_path / "rows.csv", [cells[n * 11 % len(cells)] for n in range(420)])
+    assert isinstance(spec, Category)
+    assert {*cells} == {*spec.categories}
+
+
+@pytest.mark.parametrize(
+    ("write_one", "says"),
+    [
+        (lambda n: f"{100 + n % 70}/{60 + n % 37}", "two numbers in a cell"),
+        (lambda n: f"{40 + n / 7:.4f}, {n / 13:.4f}", "two numbers in a cell"),
+        (lambda n: f"{n % 24}:{n * 7 % 60:02d}", "times or durations"),
+        (lambda n: f"{n % 19}h {n * 7 % 59}m", "times or durations"),
+        (lambda n: f"{n % 9} days {n % 24:02d}:{n * 7 % 60:02d}:00", "times or durations"),
+        (lambda n: f"{n * 3} Personen im Haushalt", "text behind them"),
+    ],
+)
+def test_what_is_left_out_is_called_what_it_is(tmp_path: Path, write_one: object, says: str) -> None:
+    # 120/80 and 6:30 had "too many different names", or were identifiers.
+    assert callable(write_one)
+    spec, why = drafted_as(tmp_path / "rows.csv", [write_one(n) for n in range(300)])
+    assert spec is None
+    assert says in why
+
+
+def test_an_own_sign_is_written_and_read_again() -> None:
+    own = DataFile.model_validate({"path": "a.csv", "columns": {"v": {"decimal": ",", "thousands": "."}}})
+    assert own.written("v").number_reader()("1.234,5") == 1234.5
+    assert own.written("w").number_reader()("1234.5") == 1234.5
