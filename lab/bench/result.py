@@ -50,6 +50,8 @@ class BenchSettings(Settings):
     scale_protocols: tuple[ScaleProtocol, ...] = Field(
         get_args(ScaleProtocol), min_length=1, description="Summaries and a release."
     )
+    scale_release: tuple[str, ...] = ()
+    """Settings of the release, KEY=VALUE, such as fewer steps of the search for rows."""
     repeats: int = Field(5, ge=1, description="Repetitions.")
     """Launches of `startup`; takes, and cuts, of `costs`."""
     sum_owners: tuple[SumOwners, ...] = Field((50, 200), min_length=1, description="Numbers of owners.")

@@ -14,7 +14,7 @@ import contextlib
 import io
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,17 +85,17 @@ class LaunchFigures:
 def measure(settings: BenchSettings) -> Result:
     """A row for each number of owners and protocol."""
     rows = [
-        asyncio.run(_measure(owners, protocol))
+        asyncio.run(_measure(owners, protocol, settings.scale_release))
         for owners in sorted(settings.scale_owners)
         for protocol in settings.scale_protocols
     ]
     return Result("scale", "runs over owners of 200 rows in one process, mutual TLS, journals", rows)
 
 
-async def _measure(owners: int, protocol: ScaleProtocol) -> dict[str, Cell]:
+async def _measure(owners: int, protocol: ScaleProtocol, release: Sequence[str]) -> dict[str, Cell]:
     scenario, figures = synthetic_scenario(owners), LaunchFigures()
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
-        launch = _launch(scenario, protocol, Path(folder), figures)
+        launch = _launch(scenario, protocol, release, Path(folder), figures)
         watching = asyncio.ensure_future(_watch(launch, figures))
         try:
             await launch.run()
@@ -123,7 +123,9 @@ async def _measure(owners: int, protocol: ScaleProtocol) -> dict[str, Cell]:
     }
 
 
-def _launch(scenario: Scenario, protocol: ScaleProtocol, folder: Path, figures: LaunchFigures) -> Launch[Any]:
+def _launch(
+    scenario: Scenario, protocol: ScaleProtocol, release: Sequence[str], folder: Path, figures: LaunchFigures
+) -> Launch[Any]:
     unread = io.StringIO()
     patience_s = max(_LEAST_PATIENCE_S, len(scenario.owners))  # on a busy machine
     common = (f"connect_s={patience_s}", f"progress_s={patience_s}", "noise=secure")
@@ -132,7 +134,7 @@ def _launch(scenario: Scenario, protocol: ScaleProtocol, folder: Path, figures: 
         simulated = load_simulation("digits", (*common, *_SUMMARIES[protocol], "downstream=false"))
         launch = _Summary(scenario, simulated, folder, Progress(unread))
     else:
-        released = load_release(protocol, "digits", common)
+        released = load_release(protocol, "digits", (*common, *release))
         launch = _Release(scenario, released, folder, Progress(unread))
     launch.figures = figures
     return launch

@@ -30,6 +30,7 @@ TINY = BenchSettings(
     start_owners=2,
     scale_owners=(2,),
     scale_protocols=("ask-everyone", "balog2"),  # a summary whose rounds are measured, and a release
+    scale_release=("points=5", "restarts=1", "steps=5", "candidates=8", "climbs=2", "features=40"),
     repeats=1,
     cost_rows=(50, 100),
     cost_rounds=10,
