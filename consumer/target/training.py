@@ -39,8 +39,9 @@ Labels = NDArray[np.int64]
 FOLDS = 5
 LEAST_ROWS = 20
 """Rows of D_v below which folds say nothing."""
-MOST_TRAINED = 10_000
-"""Most rows of the release that a model is trained on."""
+MOST_TRAINED, WIDE = 10_000, 2_000
+"""Most rows of the release that a model is trained on, where the table has at most WIDE encoded columns times
+classes. A wider table has fewer rows and shorter boosting: 617 numbers and 26 classes took hours."""
 CONTROL = "independent columns (control)"
 OURS, MORE, RELEASE, ODDS, TARGET, REAL = (
     "rows for the target",
@@ -194,7 +195,7 @@ def _size(make: Candidate, rows: int) -> int:
 def candidates(ours: PoolChoice, control: PoolChoice, real: Table | None) -> dict[str, Candidate]:
     """Makers of all candidates by name, the simplest first: of equal ones the first is named."""
     schema, validation, p = ours.schema, ours.validation, ours.p
-    raw = ours.pool.take(np.arange(min(len(ours.pool), MOST_TRAINED)))
+    raw = ours.pool.take(np.arange(min(len(ours.pool), most_trained(schema))))
 
     def chosen(choice: PoolChoice, most: int) -> Candidate:
         """Rows of a pool, chosen and weighed by the given rows of D_v."""
@@ -239,6 +240,15 @@ def candidates(ours: PoolChoice, control: PoolChoice, real: Table | None) -> dic
         theirs = chosen(replace(ours, pool=real, _last={}), SHORTLIST * p)
         makers |= {REAL: theirs, f"{TARGET} and {REAL}": with_target(theirs)}
     return makers | {CONTROL: chosen(control, SHORTLIST * p)}
+
+
+def most_trained(schema: Schema) -> int:
+    """Most rows of the release that a model is trained on, fewer of wide rows."""
+    return MOST_TRAINED * WIDE // max(WIDE, _breadth(schema))
+
+
+def _breadth(schema: Schema) -> int:
+    return schema.encoded_width * len(schema.classes)
 
 
 def _remembered(make: Candidate) -> Candidate:
@@ -292,10 +302,11 @@ def fitted_models(schema: Schema, rows: TrainingRows) -> list[Callable[[Rows], L
     if len(np.unique(y)) < 2:
         only = int(y[0])
         return [lambda given: np.full(len(given), only)] * len(MODELS)
+    boosting = {"max_iter": 10, "max_bins": 32} if _breadth(schema) > WIDE else {"max_iter": 60}
     models = (
         LogisticRegression(max_iter=500),
         LinearSVC(random_state=0, max_iter=2000),
-        HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=5, early_stopping=False, random_state=0),
+        HistGradientBoostingClassifier(min_samples_leaf=5, early_stopping=False, random_state=0, **boosting),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a model that stops at max_iter is still a model

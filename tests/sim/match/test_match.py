@@ -17,7 +17,7 @@ from consumer.results import ALONE
 from consumer.summary.judging import MOST_RECEIVED, by_halves
 from consumer.target.choosing import PoolChoice
 from consumer.target.matching import drawn_for, independent_columns, match_rows
-from consumer.target.training import CONTROL, FOLDS, TARGET, train_on_what
+from consumer.target.training import CONTROL, FOLDS, RELEASE, TARGET, candidates, fitted_models, train_on_what
 from consumer.target.training import _folds as folds
 from curator.releases.method import make_method
 from fedkme.embeddings.kernels import domain_gamma
@@ -187,6 +187,21 @@ def test_only_labels_of_the_target_help_where_classes_flip() -> None:
             assert TARGET in advice.best or "target" in advice.best
             score = {each.name: each.accuracy for each in advice.scores}
             assert score["the release"] < 0.3 < 0.7 < score[TARGET]
+
+
+@pytest.mark.parametrize(("numbers", "classes", "rows"), [(20, 2, 10_000), (300, 20, 3_333)])
+def test_models_of_wide_tables_with_many_classes_are_trained_in_minutes(
+    numbers: int, classes: int, rows: int
+) -> None:
+    columns = tuple(Numeric(name=f"x{place}", bounds=(0, 1)) for place in range(numbers))
+    schema = Schema(columns=columns, label=Label(name="y", classes=tuple(map(str, range(classes)))))
+    random = np.random.default_rng(0)
+    pool = Table(random.random((11_000, numbers)), random.integers(0, classes, 11_000))
+    choice = PoolChoice(schema, pool, pool.take(np.arange(40)), 10, 1.0)
+    made = candidates(choice, choice, None)
+    assert len(made[RELEASE](choice.everything).table) == rows
+    boosted: Any = fitted_models(schema, made[TARGET](choice.everything))[2]
+    assert (boosted.__self__.max_iter < 60) == (rows < 10_000)
 
 
 def test_of_a_release_in_which_d_v_is_rare_more_rows_are_drawn(
