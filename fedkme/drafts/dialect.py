@@ -18,7 +18,7 @@ from fedkme.drafts.layout import layout_of
 from fedkme.errors import DataError, on_disk
 from fedkme.tables.axis import CODES, codes_apart
 from fedkme.tables.cells import MINUS
-from fedkme.tables.csv_rows import open_bytes, open_text
+from fedkme.tables.csv_rows import bare_cells, header_of, open_bytes, open_text
 from fedkme.tables.data_file import DataFile, FileColumn
 
 NOTHING = frozenset(
@@ -55,6 +55,8 @@ _REFUSALS, _OFTEN, _BESIDES = (7.0, 8.0, 9.0), 0.1, 3
 which there may be codes."""
 _LINES, _LAST = 200, 20
 """Lines at the beginning and at the end of a file that are looked at."""
+_WIDE = {(False, True, False, True): "utf-16-le", (True, False, True, False): "utf-16-be"}
+"""Encodings by the places of zeros in the first four bytes, of files that do not say so."""
 _DECIMAL = {point: re.compile(rf"[+-]?\d+\{point}\d+") for point in ".,"}
 _GROUPED = {
     ",": re.compile(r"[+-]?\d{1,3}(,\d{2,3})*,\d{3}(\.\d+)?"),
@@ -102,7 +104,10 @@ def detect_file(path: Path) -> DataFile:
         cause = f"the cells of {path} are separated by {layout.longer!r}, which is not one character"
         raise DataError(cause, "Write the file again with commas, semicolons or tabs between its cells.")
     reader = csv.reader(lines[layout.skip :], delimiter=layout.sep, skipinitialspace=layout.sep == " ")
-    columns = zip_longest(*([cell.strip().translate(MINUS) for cell in row] for row in reader), fillvalue="")
+    header = header_of(next(reader, []))
+    columns = zip_longest(
+        header, *([cell.translate(MINUS) for cell in bare_cells(row)] for row in reader), fillvalue=""
+    )
     numbers, units = {}, set[str]()
     for name, *cells in columns:
         numbers[name], own_units = bare_numbers(cells)
@@ -203,8 +208,13 @@ def _has_decimals(cells: Iterable[str], point: Literal[".", ","]) -> bool:
 def _encoding(path: Path) -> str:
     with open_bytes(path) as file:
         start = file.read(4)
+        if start in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+            return "utf-32"
         if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
+        nothing = tuple(byte == 0 for byte in start)
+        if nothing in _WIDE:
+            return _WIDE[nothing]
         file.seek(0)
         decoder = codecs.getincrementaldecoder("utf-8")()
         try:

@@ -323,7 +323,7 @@ def _column(
             gaps |= {"nullable": True}
         return drafted({**spec, **gaps}, why, doubts(counts)) if spec else out(why)
     if not all(text.isprintable() for text in counts):
-        return out("free text")
+        return out("cells with signs that cannot be printed")
     spec, doubt = {"kind": "category", "name": name, "categories": _sorted_names(counts)}, doubts(counts)
     if words := [word for word in na if word != "missing"]:  # the name of the gaps' own category
         gaps |= {"na": words}

@@ -14,6 +14,7 @@ from typing import Any
 from zlib import crc32
 
 from fedkme.drafts.dialect import detect_file
+from fedkme.drafts.words import means_nothing
 from fedkme.tables.axis import MAY_BE_CODES
 from fedkme.tables.cells import Cells, columns_of, normal, plain_number, texts
 from fedkme.tables.data_file import DataFile
@@ -187,11 +188,17 @@ def sample_of(rows: Any) -> Sample:
 
 def _sample_of_file(file: DataFile) -> Sample:
     sample, ragged, name = Sample(file=file), list[int](), file.path.name
+    readers: dict[str, Callable[[str], float]] = {}
     for part in read_parts_of(file, name):
         ragged += part.ragged
+        first = 0
+        if not readers:
+            readers = {column: file.written(column).number_reader() for column in part.columns}
+            if first := int(_has_no_row_first(part.columns, readers)):
+                what = "units or types below the header, to remove"
+                sample.remarks.append(f"{name}: line {part.lines[0]} is no row: {what}")
         for column, cells in part.columns.items():
-            read = file.written(column).number_reader()
-            sample.columns.setdefault(column, ColumnSample()).add(cells, read)
+            sample.columns.setdefault(column, ColumnSample()).add(cells[first:], readers[column])
     if file.skip:
         sample.remarks.append(f"{name}: lines above the header that are left out: {file.skip}")
     if file.skip_end:
@@ -202,6 +209,22 @@ def _sample_of_file(file: DataFile) -> Sample:
     return sample
 
 
+def _has_no_row_first(columns: Mapping[str, Cells], readers: Mapping[str, Callable[[str], float]]) -> bool:
+    """True if words stand in the first row where all others have numbers, and it has no number; or dashes."""
+    first = {name: cell for name, cells in columns.items() for cell in texts(cells[:1]) if cell}
+    if any(_number(cell, readers[name]) is not None for name, cell in first.items()):
+        return False
+    if first and all(map(_RULE.fullmatch, first.values())):
+        return True
+    for name in (name for name, cell in first.items() if not means_nothing(cell, among_numbers=True)):
+        below = [cell for cell in texts(columns[name][1:_LOOKED_AT]) if cell]
+        if len(below) > _LEAST_NUMBERS and all(_number(cell, readers[name]) is not None for cell in below):
+            return True
+    return False
+
+
+_RULE = re.compile(r":?(--+|==+):?")
+_LOOKED_AT, _LEAST_NUMBERS = 200, 5
 _LEAST_ROWS = 20
 """Rows from which a column that counts the rows is taken for their numbers, whatever its name."""
 _MOST_RESTARTS = 0.05

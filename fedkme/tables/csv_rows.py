@@ -8,9 +8,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +24,7 @@ from fedkme.tables.data_file import DataFile
 
 T = TypeVar("T")
 
+_LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")
 PART_ROWS = 4096
 """Rows of a part: few enough that garbage collection costs nothing noticeable."""
 
@@ -45,7 +47,8 @@ class Part:
 def read_parts(file: DataFile, party: str) -> Iterator[Part]:
     """Yield the rows of a file of text in parts, at least one part.
 
-    Empty lines, and empty cells beyond the header's, are ignored.
+    Empty lines, empty cells beyond the header's and lines that repeat it, as in files put one behind the
+    other, are ignored. ="01", which keeps a spreadsheet from reading a number, is 01.
 
     Raises:
         DataError: the header is missing or names a column twice, or the text is not CSV or not in the file's
@@ -58,13 +61,13 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
             numbered = _numbered(text, above, file, party)
             if file.skip_end:
                 numbered = _without_end(numbered, file.skip_end)
-            header = [name.strip() for name in next(numbered, ([], 0))[0]]
+            header = header_of(next(numbered, ([], 0))[0])
             while header and not header[-1]:
                 header.pop()  # the line ends in separators
             if not header:
                 where = party if party == str(file.path) else f"{party}: {file.path}"
                 raise DataError(f"{where} has no header", "Make the first line the names of the columns.")
-            header = column_names(header, party, str(file.path))
+            first, header = header, column_names(header, party, str(file.path))
             rows: list[list[str]] = []
             lines: list[int] = []
             ragged: list[int] = []
@@ -72,6 +75,8 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
             for row, line in numbered:
                 if len(row) > width and _blank(row[width:]):
                     row = row[:width]
+                if width > 1 and row[0].strip() == first[0] and header_of(row) == first:
+                    continue
                 if len(row) == width:
                     rows.append(row)
                     lines.append(line)
@@ -136,13 +141,31 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open a file of text for its bytes, without the compression by gzip.
 
     Raises:
+        DataError: it is a zip archive, as Excel workbooks are.
         OSError: the file cannot be read.
     """
     with Path(str(path).replace("\0", "\ufffd")).open(
         "rb"
     ) as file:  # a path with NUL is no file, not a crash
         packed = file.peek(2).startswith(b"\x1f\x8b")
+        if file.peek(4).startswith(b"PK\x03\x04"):
+            raise DataError(
+                f"{path} is a zip archive or an Excel workbook", "Save its table as .csv, in UTF-8."
+            )
         yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+
+
+def header_of(row: Iterable[str]) -> list[str]:
+    """Names of columns in a row, each in one line."""
+    return [_LINE_BREAK.sub(" ", cell.strip()) for cell in row]
+
+
+def bare_cells(cells: Iterable[str]) -> list[str]:
+    """Cells without spaces around them, and without the signs by which spreadsheets keep text: ="01"."""
+    stripped = list(map(str.strip, cells))
+    if '="' not in "\0".join(stripped):
+        return stripped
+    return [cell[2:-1] if cell.startswith('="') and cell.endswith('"') else cell for cell in stripped]
 
 
 def _blank(cells: Sequence[str]) -> bool:
@@ -151,7 +174,7 @@ def _blank(cells: Sequence[str]) -> bool:
 
 def _columns(rows: Sequence[Sequence[str]], header: Sequence[str]) -> dict[str, list[str]]:
     cells = zip(*rows, strict=True) if rows else ((),) * len(header)
-    return {name: list(map(str.strip, column)) for name, column in zip(header, cells, strict=True)}
+    return {name: bare_cells(column) for name, column in zip(header, cells, strict=True)}
 
 
 def _undecodable(file: DataFile) -> int:

@@ -1,0 +1,104 @@
+"""Files with lines that are no rows, in encodings nobody names, with cells kept as text by spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedkme.drafts.drafting import draft
+from fedkme.errors import DataError
+from fedkme.tables.files import load_table
+
+HEADER = ["age", "sex", "bmi"]
+ROWS = [[str(20 + n % 60), "fm"[n % 2], f"{18 + n % 17}.{n % 10}"] for n in range(80)]
+
+
+def text(*rows: list[str], quoting: int = csv.QUOTE_MINIMAL) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n", quoting=quoting).writerows(rows)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def assert_read(path: Path, rows: int = len(ROWS)) -> None:
+    drafted = draft(path)
+    schema = drafted.schema()
+    assert [(spec.kind, *spec.names) for spec in schema.columns] == [
+        ("numeric", "age"),
+        ("category", "sex"),
+        ("numeric", schema.names[2]),
+    ]
+    table = load_table(drafted.files[0], schema, "north")
+    assert len(table) == rows
+    np.testing.assert_allclose(table.values[: len(ROWS), 0], [float(row[0]) for row in ROWS])
+
+
+@given(st.lists(st.integers(1, len(ROWS)), max_size=4))
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_header_between_rows_is_no_row(tmp_path: Path, places: list[int]) -> None:
+    # `cat a.csv b.csv`: "sex" became a sex, and ages had gaps.
+    rows = list(ROWS)
+    for place in sorted(places, reverse=True):
+        rows.insert(place, HEADER)
+    path = tmp_path / "both.csv"
+    path.write_text(text(HEADER, *rows), encoding="utf-8")
+    assert_read(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [["years", "", "kg/m2"], ["int", "str", "float"], ["---", "---", "---"], ["in years", "f or m", ""]],
+)
+def test_units_and_types_below_the_header_are_no_row(tmp_path: Path, line: list[str]) -> None:
+    path = tmp_path / "units.csv"
+    path.write_text(text(HEADER, line, *ROWS), encoding="utf-8")
+    drafted = draft(path)
+    assert [spec.name for spec in drafted.schema().columns] == HEADER  # no gaps, no names of types
+    assert drafted.remarks == ("units.csv: line 2 is no row: units or types below the header, to remove",)
+    with pytest.raises(DataError, match="line 2"):
+        load_table(drafted.files[0], drafted.schema(), "north")
+
+
+@pytest.mark.parametrize("gap", ["", "unknown", "n/a", "-"])
+def test_a_first_row_of_gaps_is_a_row(tmp_path: Path, gap: str) -> None:
+    path = tmp_path / "gaps.csv"
+    path.write_text(text(HEADER, [gap, "f", gap], *ROWS), encoding="utf-8")
+    drafted = draft(path)
+    assert drafted.remarks == ()
+    assert len(load_table(drafted.files[0], drafted.schema(), "north")) == len(ROWS) + 1
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"]
+)
+def test_files_that_do_not_name_their_encoding_are_read(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text(HEADER, *ROWS).encode(encoding))
+    assert_read(path)
+
+
+def test_cells_that_a_spreadsheet_keeps_as_text_are_bare(tmp_path: Path) -> None:
+    path = tmp_path / "kept.csv"
+    path.write_text(text(HEADER, *([f'="{cell}"' for cell in row] for row in ROWS)), encoding="utf-8")
+    assert_read(path)
+
+
+def test_a_name_in_two_lines_is_one_name(tmp_path: Path) -> None:
+    path = tmp_path / "wrapped.csv"
+    path.write_text(text(["age", "sex", "bmi\n(kg/m2)"], *ROWS), encoding="utf-8")
+    assert_read(path)
+    assert draft(path).schema().names == ("age", "sex", "bmi (kg/m2)")
+
+
+def test_a_workbook_with_another_name_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<x/>")
+    with pytest.raises(DataError, match=r"a zip archive or an Excel workbook. Save its table as .csv"):
+        draft(path)
