@@ -22,9 +22,9 @@ from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease
-from fedkme.tables.columns import GAP, GAPS
+from fedkme.tables.columns import NO_GAP
 from fedkme.tables.npz import npz_bytes
-from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
 MEASURED_ROWS = 20_000
@@ -98,11 +98,10 @@ def make_synthetic(table: Table, card: DataCard, making: Making) -> None:
 def with_gaps(table: Table, schema: Schema) -> Table:
     """Replace each number that its mark says is a gap by the public stand-in value, as owners do."""
     values, names = table.values.copy(), schema.names
-    numbers = {column.name: column for column in schema.columns if isinstance(column, Numeric)}
     for mark in schema.columns:
         if isinstance(mark, Category) and mark.gaps_of is not None:
-            gaps = values[:, names.index(mark.name)] == GAPS.index(GAP)
-            values[gaps, names.index(mark.gaps_of)] = numbers[mark.gaps_of].missing
+            gaps = values[:, names.index(mark.name)] != NO_GAP
+            values[gaps, names.index(mark.gaps_of)] = schema.number_of(mark).missing
     return Table(values, table.labels)
 
 

@@ -26,10 +26,10 @@ from fedkme.privacy.accounting import ONE_ROW, person_of
 from fedkme.privacy.events import Event, Relation
 from fedkme.privacy.events.groups import for_group
 from fedkme.tables.cells import date_of
-from fedkme.tables.columns import GAP, GAPS
+from fedkme.tables.columns import NO_GAP
 from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
-from fedkme.tables.text import csv_encoded, harmless, written_gap
+from fedkme.tables.text import csv_encoded, gap_cells, harmless
 from fedkme.verdict import QualityVerdict, at_most_fair, lines_of
 
 Cell = str | int | float | None
@@ -205,7 +205,7 @@ def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
 
     A label of kind `positive_above` is a number in a file, and a class does not determine that number: the
     first class becomes the threshold, the second the threshold plus one. A gap of a nullable number is a
-    missing code or an empty cell (`written_gap`), as in the owners' files.
+    missing code or an empty cell, as in the owners' files.
     """
     columns: dict[str, list[Cell]] = {}
     source = 0
@@ -216,9 +216,9 @@ def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
             if isinstance(spec, Numeric) or spec.gaps_of is None:
                 columns[name] = _cells(spec, values)
             else:
-                numbers, gaps = columns[spec.gaps_of], values == GAPS.index(GAP)
-                gap = written_gap(schema, spec.gaps_of)
-                columns[spec.gaps_of] = [gap if here else x for here, x in zip(gaps, numbers, strict=True)]
+                gaps = gap_cells(schema.number_of(spec))
+                numbers = zip(columns[spec.gaps_of], values.astype(int).tolist(), strict=True)
+                columns[spec.gaps_of] = [gaps[kind - 1] if kind != NO_GAP else x for x, kind in numbers]
     if schema.label is not None and table.labels is not None:
         label = schema.label
         if label.positive_above is None:

@@ -15,7 +15,7 @@ from fedkme.answers.grammar import Both, Column, ColumnTest, Condition, Either, 
 from fedkme.arrays import FloatArray
 from fedkme.errors import SchemaError
 from fedkme.tables.cells import day_of
-from fedkme.tables.columns import GAPS, NO_GAP, Category, Numeric
+from fedkme.tables.columns import NO_GAP, Category, Numeric
 from fedkme.tables.schema import Schema
 
 MOST_TRIED = 1 << 18
@@ -95,7 +95,7 @@ class Conditions:
     def present(self, name: str) -> Function | None:
         """Function that is 1 where a nullable number has a value; None if no cell of the column is empty."""
         mark = self._marks.get(name)
-        return None if mark is None else equal(mark, GAPS.index(NO_GAP))
+        return None if mark is None else equal(mark, NO_GAP)
 
     def function(self, condition: Condition) -> Function:
         """Function that is 1 where a condition holds, else 0; no comparison with an empty cell holds.

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from fedkme.arrays import FloatArray
-from fedkme.tables.columns import GAP, GAPS, NO_GAP
+from fedkme.tables.columns import NO_GAP
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 
@@ -90,15 +90,13 @@ def taken_apart(function: Function, schema: Schema) -> Function:
     """Replace a function by one that separates nullable numbers from their gaps, equal on all possible rows.
 
     Where a number x is empty, its cell holds the public value m, so no possible row has a gap and another
-    value. Therefore f(x, gap) may be replaced by f(x, no), plus f(m, yes) - f(m, no) where there is a gap:
+    value. Therefore f(x, gap) may be replaced by f(x, no), plus f(m, gap) - f(m, no), which is 0 without one:
     a function of the number plus a function of the gap, whatever else f depends on. So the number and its gap
     need not be counted together.
     """
-    numbers = {column.name: column for column in schema.columns}
     for gap in schema.columns:
         if isinstance(gap, Category) and gap.gaps_of is not None and gap.name in function.columns:
-            number = numbers[gap.gaps_of]
-            assert isinstance(number, Numeric)
+            number = schema.number_of(gap)
             assert number.missing is not None
             function = replace(function, of=_without_gap(function.of, number.name, number.missing, gap.name))
     return function
@@ -113,15 +111,15 @@ def number_and_gap(function: Function, name: str, missing: float, gap: str) -> t
         missing: public value of the number in a gap.
         gap: name of the column that marks gaps.
     """
-    no, yes = (np.asarray(float(GAPS.index(each))) for each in (NO_GAP, GAP))
+    no = np.asarray(float(NO_GAP))
 
     def of_number(values: Values) -> FloatArray:
         return np.broadcast_to(function.of({**values, gap: no}), np.shape(values[name]))
 
     def of_gap(values: Values) -> FloatArray:
         empty = {**values, name: np.asarray(missing)}
-        step = np.subtract(function.of({**empty, gap: yes}), function.of({**empty, gap: no}))
-        return np.where(values[gap] == yes, step, 0.0)
+        step = np.subtract(function.of(empty), function.of({**empty, gap: no}))
+        return np.broadcast_to(step, np.shape(values[gap]))
 
     cuts = {name: function.cuts[name]} if name in function.cuts else {}
     return Function(frozenset([name]), of_number, cuts), Function(frozenset([gap]), of_gap)
@@ -130,13 +128,13 @@ def number_and_gap(function: Function, name: str, missing: float, gap: str) -> t
 def _without_gap(
     of: Callable[[Values], FloatArray], name: str, missing: float, gap: str
 ) -> Callable[[Values], FloatArray]:
-    no, yes = (np.asarray(float(GAPS.index(each))) for each in (NO_GAP, GAP))
+    no = np.asarray(float(NO_GAP))
 
     def apart(values: Values) -> FloatArray:
         full = of({**values, gap: no})
         empty = {**values, name: np.asarray(missing)}
-        step: FloatArray = np.subtract(of({**empty, gap: yes}), of({**empty, gap: no}))
-        return np.where(values[gap] == yes, full + step, full)
+        step: FloatArray = np.subtract(of(empty), of({**empty, gap: no}))
+        return full + step
 
     return apart
 

@@ -150,6 +150,16 @@ Text = Annotated[str, AfterValidator(as_seen)]
 """Text of a setting that is compared with names."""
 
 
+def _plain_name(name: str) -> str:
+    if not name or name != name.strip() or not name.isprintable():
+        raise ValueError("a name is printable text without spaces around it")
+    return as_seen(name)
+
+
+Name = Annotated[str, AfterValidator(_plain_name)]
+"""Name of a column, category or class."""
+
+
 def foreign(text: str) -> str:
     """Kind of what a cell cannot hold, for the text that stands for it; "" for any other text."""
     return text[1:] if text.startswith(_NO_CELL) and text[1:] in _KINDS else ""

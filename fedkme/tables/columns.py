@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_serializer, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, field_serializer, model_validator
 
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.tables.axis import FAR, Axis, are_bounds, codes_beyond
-from fedkme.tables.cells import DAYS, Text, as_seen, date_of, day_of, days_of
+from fedkme.tables.cells import DAYS, Name, Text, date_of, day_of, days_of
 from fedkme.tables.dates import DateForm
 
 Fault = tuple[str, str, Any]
@@ -30,19 +30,11 @@ CODE_REMEDY = (
 CLIPPED = "outside the bounds, moved to the nearest"
 """Description of cells that `clip` moved."""
 
-GAP, NO_GAP, GAPS = "yes", "no", ("no", "yes")
-"""Categories of the column that marks the gaps of a nullable number."""
+NO_GAP, GAPS, EMPTY_OR_CODED = 0, ("no", "yes"), ("no", "empty")
+"""Index of no gap, and categories, in the column that marks the gaps of a nullable number; codes are behind
+the last two."""
 FILL_GAPS = "Remove these rows, or give the schema's column 'nullable = true' or a public 'missing' value."
 """Remedy for empty cells of a column that may have none."""
-
-
-def _plain_name(name: str) -> str:
-    if not name or name != name.strip() or not name.isprintable():
-        raise ValueError("a name is printable text without spaces around it")
-    return as_seen(name)
-
-
-Name = Annotated[str, AfterValidator(_plain_name)]
 
 
 def _days(value: object) -> object:
@@ -91,8 +83,8 @@ class Numeric(Settings):
     """Values that many rows have, such as 0 or -1, inside the bounds or not: each is a bin of its own, and a
     category in model space."""
     nullable: bool = False
-    """Empty cells are told apart: a category NAME_missing of no and yes stands beside the column, which has
-    `missing`, by default the middle of the bounds, in its gaps."""
+    """Empty cells are told apart: a category NAME_missing of no and yes (or of no, empty and each of several
+    codes) stands beside the column, which has `missing`, by default the middle of the bounds, in its gaps."""
     na: tuple[str, ...] = ()
     """Cells that mean an empty one in any party's file, such as "NA" or "?"."""
     format: DateForm | None = None
@@ -218,6 +210,12 @@ class Numeric(Settings):
         gaps = ~np.isfinite(block)
         return gaps | np.isin(block, self.missing_codes) if self.missing_codes else gaps
 
+    @property
+    def gap_names(self) -> tuple[str, ...]:
+        """Categories of the column that marks gaps: of several codes each is told apart."""
+        codes = [date_of(code) if self.kind == "date" else f"{code:.15g}" for code in self.missing_codes]
+        return (*EMPTY_OR_CODED, *codes) if len(codes) > 1 else GAPS
+
     def _filled(self, block: FloatArray) -> FloatArray:
         return block if self.missing is None else np.where(self.gaps(block), self.missing, block)
 
@@ -320,7 +318,7 @@ class Category(Settings):
         if self.other and self.missing == "other":
             raise ValueError(f"'missing' of column '{self.name}' is its 'other': name another")
         _check_words(self.na, self.categories, f"column '{self.name}'")
-        if self.gaps_of is not None and self.categories != GAPS:
+        if self.gaps_of is not None and self.categories != GAPS and self.categories[:2] != EMPTY_OR_CODED:
             raise ValueError(f"column '{self.name}' marks gaps: its categories are {list(GAPS)}")
         return self
 

@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedkme.errors import DataError
 from fedkme.tables.axis import codes_apart
 from fedkme.tables.cells import TRUTH, Cells, as_seen, distinct, foreign, normal, plain_numbers, texts
-from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric
+from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAPS, Category, Label, Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.dates import date_reader
-from fedkme.tables.schema import FaultyCells, Schema
-from fedkme.tables.table import Table, joined
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import FaultyCells, Table, joined
 
 PLAIN = DataFile(path=Path())
 """File without settings: it uses the schema's words throughout."""
@@ -102,7 +102,7 @@ def convert(
             elif name in columns or spec.gaps_of is None:
                 parts.append(_categories(columns[name], spec, file, findings))
             else:
-                parts.append(_gaps(parts[schema.names.index(spec.gaps_of)], spec.gaps_of, schema))
+                parts.append(_gaps(parts[schema.names.index(spec.gaps_of)], spec, schema))
     values = np.empty((len(parts[0]), schema.width), dtype=np.result_type(*parts))
     for position, part in enumerate(parts):
         values[:, position] = part
@@ -366,11 +366,13 @@ def _categories(
     return places.astype(np.min_scalar_type(len(spec.categories)))
 
 
-def _gaps(numbers: NDArray[Any], name: str, schema: Schema) -> NDArray[Any]:
+def _gaps(numbers: NDArray[Any], mark: Category, schema: Schema) -> NDArray[Any]:
     """Indices of the categories that mark the gaps of a nullable number."""
-    spec = next(column for column in schema.columns if column.name == name)
-    assert isinstance(spec, Numeric)
-    return spec.gaps(numbers.astype(np.float64)).astype(np.uint8) * GAPS.index(GAP)
+    spec, values = schema.number_of(mark), numbers.astype(np.float64)
+    kinds = spec.gaps(values).astype(np.uint8)
+    for kind, code in enumerate(spec.missing_codes if mark.categories != GAPS else (), 2):
+        kinds[values == code] = kind
+    return kinds
 
 
 def _labels(cells: Cells, label: Label, file: DataFile, findings: _Findings) -> NDArray[np.int64]:

@@ -38,8 +38,8 @@ from fedkme.tables.conversion import (
 from fedkme.tables.csv_rows import Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.npz import HEADERS, MALFORMED, npz_bytes
-from fedkme.tables.schema import FaultyCells, Person, Schema
-from fedkme.tables.table import CellChange, Reading, Table, table_from_arrays, within_bound
+from fedkme.tables.schema import Person, Schema
+from fedkme.tables.table import CellChange, FaultyCells, Reading, Table, table_from_arrays, within_bound
 
 BEYOND = "rows of a person beyond the schema's limit, left out"
 """Description of rows that do not count."""

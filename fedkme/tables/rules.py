@@ -16,8 +16,7 @@ from pydantic import (
 )
 
 from fedkme.config import Settings
-from fedkme.tables.cells import Text
-from fedkme.tables.columns import Name
+from fedkme.tables.cells import Name, Text
 
 _KEYS = ("never", "order", "derived")
 

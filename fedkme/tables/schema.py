@@ -6,22 +6,21 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
-from fedkme.tables.cells import Text, date_of
-from fedkme.tables.columns import GAPS, Category, Label, Name, Numeric
+from fedkme.tables.cells import Name, Text, date_of
+from fedkme.tables.columns import GAPS, Category, Label, Numeric
 from fedkme.tables.rules import PublicRules
-from fedkme.tables.table import Table
+from fedkme.tables.table import FaultyCells, Table
 
 __all__ = ["Category", "Label", "Numeric", "Person", "Schema", "load_schema", "rows_of_person", "schema_from"]
 
@@ -57,23 +56,6 @@ class Person(Settings):
     """Owners at which the same person may be."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class FaultyCells:
-    """Cells of a column that do not fit.
-
-    Attributes:
-        column: name of the column.
-        what: description of the fault.
-        remedy: remedy, a sentence.
-        rows: (faults,) indices of the faulty rows.
-    """
-
-    column: str
-    what: str
-    remedy: str
-    rows: NDArray[np.int64]
-
-
 class Schema(PublicRules):
     """Columns and label of a table, agreed in public.
 
@@ -103,7 +85,7 @@ class Schema(PublicRules):
             columns.append(column)
             name = _key(column, "name")
             if _key(column, "nullable") is True and _key(column, "kind") != "category" and name not in marked:
-                marks = {"name": f"{name}_missing", "categories": GAPS, "gaps_of": name}
+                marks = {"name": f"{name}_missing", "categories": _gap_names(column), "gaps_of": name}
                 columns.append({"kind": "category", **marks})
         return {**values, "columns": tuple(columns)}
 
@@ -120,6 +102,11 @@ class Schema(PublicRules):
             raise ValueError(f"the name '{twice[0]}' is used twice")
         self.check_names([*self.names, *label])
         return self
+
+    def number_of(self, mark: Category) -> Numeric:
+        """Nullable number whose gaps a column marks."""
+        (number,) = (each for each in self.columns if isinstance(each, Numeric) and each.name == mark.gaps_of)
+        return number
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -304,6 +291,13 @@ class Schema(PublicRules):
             layout.append((column, slice(source, after), slice(target, behind)))
             source, target = after, behind
         return layout
+
+
+def _gap_names(column: Any) -> tuple[str, ...]:
+    try:
+        return Numeric.model_validate(column).gap_names
+    except ValidationError:  # told when the columns are validated
+        return GAPS
 
 
 def _key(column: Any, key: str) -> Any:

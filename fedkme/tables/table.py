@@ -120,3 +120,20 @@ def within_bound(persons: NDArray[Any] | Sequence[str], most: int) -> NDArray[np
     mask = np.empty(len(person), dtype=np.bool_)
     mask[order] = np.arange(len(person)) - first < most
     return mask
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FaultyCells:
+    """Cells of a column that do not fit.
+
+    Attributes:
+        column: name of the column.
+        what: description of the fault.
+        remedy: remedy, a sentence.
+        rows: (faults,) indices of the faulty rows.
+    """
+
+    column: str
+    what: str
+    remedy: str
+    rows: NDArray[np.int64]

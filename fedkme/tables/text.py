@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.arrays import FloatArray
 from fedkme.tables.cells import date_of
-from fedkme.tables.columns import GAP, GAPS, Category, Numeric
+from fedkme.tables.columns import NO_GAP, Category, Numeric
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
@@ -26,8 +25,8 @@ GAP_SHARE = 0.05
 def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
     """Cells of valid rows as text, by column; `load_table` reads the same rows from them.
 
-    The column that marks the gaps of a nullable number is left out: the number's cells are gaps there, as
-    `written_gap` has them.
+    The column that marks the gaps of a nullable number is left out: the number's cells are empty there, or
+    the codes of owners' files.
     """
     columns: dict[str, list[str]] = {}
     for place, (name, spec) in enumerate((n, column) for column in schema.columns for n in column.names):
@@ -37,10 +36,9 @@ def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
         elif spec.gaps_of is None:
             columns[name] = _names(values, spec)
         else:
-            marked, cells = (values == GAPS.index(GAP)).tolist(), columns[spec.gaps_of]
-            written = written_gap(schema, spec.gaps_of)
-            gap = "" if written is None else str(written)
-            columns[spec.gaps_of] = [gap if here else cell for cell, here in zip(cells, marked, strict=True)]
+            gaps = ["" if gap is None else str(gap) for gap in gap_cells(schema.number_of(spec))]
+            cells = zip(columns[spec.gaps_of], values.astype(int).tolist(), strict=True)
+            columns[spec.gaps_of] = [gaps[kind - 1] if kind != NO_GAP else cell for cell, kind in cells]
     if table.labels is not None and schema.label:
         above = schema.label.positive_above
         words = schema.classes if above is None else [_number(above), _number(above + 1)]
@@ -48,20 +46,17 @@ def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
     return columns
 
 
-def written_gap(schema: Schema, name: str) -> int | float | str | None:
-    """Cell that stands for no value of a nullable number in files of made or chosen rows.
+def gap_cells(spec: Numeric) -> list[int | float | str | None]:
+    """Cells of files for the kinds of gaps of a nullable number, from the second category of its marks on.
 
-    It is the missing code of the schema, such as -9, if there is one: owners' files have it there, and
-    programs for these files know it. With none, or several, the cell is empty (None): which code a gap had is
-    not kept.
+    They are codes of the schema, such as -9, as in owners' files, which programs for these files know. A
+    single code stands for every gap; with none, or several, an empty cell (None) stays empty.
     """
-    (spec,) = (each for each in schema.columns if isinstance(each, Numeric) and each.name == name)
-    if len(spec.missing_codes) != 1:
-        return None
-    (code,) = spec.missing_codes
-    if spec.kind == "date":
-        return date_of(code)
-    return int(code) if float(code).is_integer() else code
+    codes: list[int | float | str | None] = [
+        date_of(code) if spec.kind == "date" else int(code) if float(code).is_integer() else code
+        for code in spec.missing_codes
+    ]
+    return codes if len(codes) == 1 else [None, *codes]
 
 
 def harmless(cell: str) -> str:
@@ -114,7 +109,7 @@ def dummy_rows(schema: Schema, rows: int, rng: np.random.Generator) -> Table:
     values = schema.decode(rng.random((rows, schema.encoded_width)))
     for place, spec in enumerate(each for each in schema.columns for _ in each.names):
         if isinstance(spec, Category) and spec.gaps_of is not None:
-            values[:, place] = _random_gaps(rows, rng)
+            values[:, place] = np.where(rng.random(rows) < GAP_SHARE, values[:, place], NO_GAP)
     labels = rng.integers(0, len(schema.classes), rows) if schema.classes else None
     return Table(values, labels)
 
@@ -126,7 +121,3 @@ def dummy_columns(schema: Schema, table: Table) -> dict[str, list[str]]:
         most = schema.person.rows
         columns = {schema.person.column: [f"person-{row // most + 1}" for row in range(rows)], **columns}
     return columns
-
-
-def _random_gaps(rows: int, rng: np.random.Generator) -> FloatArray:
-    return np.where(rng.random(rows) < GAP_SHARE, GAPS.index(GAP), 1.0 - GAPS.index(GAP))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkme.config import validate
 from fedkme.errors import ConfigError
 from fedkme.tables.cells import columns_of
-from fedkme.tables.columns import GAP, GAPS, Category, Numeric
+from fedkme.tables.columns import NO_GAP, Category, Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import Examined, load_rows, rows_from_columns
 from fedkme.tables.schema import Schema, load_schema, schema_from
@@ -127,7 +127,7 @@ def frame_of(table: Table, schema: Schema) -> pd.DataFrame:
     values = dict(zip(schema.names, np.asarray(table.values, np.float64).T, strict=True))
     for spec in schema.columns:
         if isinstance(spec, Category) and spec.gaps_of is not None:
-            gaps = values.pop(spec.name) == GAPS.index(GAP)
+            gaps = values.pop(spec.name) != NO_GAP
             values[spec.gaps_of] = np.where(gaps, np.nan, values[spec.gaps_of])
     columns = {
         name: _column(spec, values[name]) for spec in schema.columns for name in spec.names if name in values

@@ -16,10 +16,11 @@ from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.errors import DataError
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.tables.files import load_table
+from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from fedkme.tables.text import text_columns
+from sim.api.frames import frame_of
 
 SCHEMA = Schema(
     columns=(
@@ -114,7 +115,6 @@ def test_a_made_gap_is_an_empty_cell_whatever_number_was_made_for_it(suffix: str
             {"kind": "date", "bounds": ["1970-01-01", "1970-03-01"], "missing_codes": ["1900-01-01"]},
             "1900-01-01",
         ),
-        ({"kind": "numeric", "bounds": [30, 44], "missing_codes": [-9, -8]}, '""'),
     ],
 )
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -128,6 +128,42 @@ def test_a_gap_comes_back_as_the_one_code_of_the_schema(
     assert text_columns(table, schema)["temp"][1] == code.strip('"')
     back = load_table(tmp_path / f"synthetic{suffix}", schema, "reader")
     np.testing.assert_array_equal(back.values[:, 1], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("kind", ["numeric", "date"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_each_of_several_codes_comes_back_as_it_was(kind: str, suffix: str, tmp_path: Path) -> None:
+    # -8 (refused) and -9 (not asked) came back as one empty cell.
+    days = kind == "date"
+    codes = ["1900-01-01", "9999-12-31"] if days else ["-8", "-9.5"]
+    cells = ["1970-02-03" if days else "36.5", codes[0], codes[1], "", codes[1]]
+    column = {
+        "kind": kind,
+        "bounds": ["1970-01-01", "1970-03-01"] if days else [30, 44],
+        "missing_codes": codes if days else [float(code) for code in codes],
+    }
+    schema = schema_from({"columns": [{"name": "temp", "nullable": True, **column}]})
+    assert schema.columns[1].model_dump()["categories"] == ("no", "empty", *codes)
+    table = table_from_columns({"temp": cells}, schema, "owner")
+    assert table.values[:, 1].tolist() == [0, 2, 3, 1, 3]
+    assert text_columns(table, schema)["temp"] == cells
+    write(tmp_path, table, card(5, schema=schema))
+    written = (tmp_path / "synthetic.csv").read_text().splitlines()[1:]
+    assert [cell.strip('"') for cell in written] == cells
+    back = load_table(tmp_path / f"synthetic{suffix}", schema, "reader")
+    np.testing.assert_array_equal(back.values[:, 1], table.values[:, 1])
+    frame = frame_of(table, schema)
+    assert frame["temp"].isna().tolist() == [False, True, True, True, True]
+
+
+def test_marks_of_yes_and_no_stay_what_they_are_beside_several_codes() -> None:
+    # Schemas of releases that were made before codes were told apart.
+    number = {"kind": "numeric", "name": "temp", "bounds": [30, 44], "missing_codes": [-8, -9]}
+    mark = {"kind": "category", "name": "temp_missing", "categories": ["no", "yes"], "gaps_of": "temp"}
+    schema = schema_from({"columns": [number | {"nullable": True}, mark]})
+    table = table_from_columns({"temp": ["36", "-8", "-9", ""]}, schema, "owner")
+    assert table.values[:, 1].tolist() == [0, 1, 1, 1]
+    assert text_columns(table, schema)["temp"] == ["36", "", "", ""]
 
 
 def test_rows_without_a_label_have_no_such_column() -> None:

@@ -18,6 +18,8 @@ from curator.releases.method import make_method
 from curator.releases.methods.marginals import FINE_SHARE, FINE_SHARE_ALONE, MOST_FINE_SHARE
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
+from fedkme.answers.functions import Function, Values, number_and_gap, taken_apart
+from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.features.binning import Binning, finer
 from fedkme.privacy.accountants import Sound
@@ -27,7 +29,7 @@ from fedkme.releases.counts import StoredCounts, counts_from_bytes
 from fedkme.releases.fine import FineShares, denoised, run_starts, worth_merging
 from fedkme.releases.settings import release_settings
 from fedkme.sums.values import Marginals
-from fedkme.tables.schema import Label, Numeric, Schema, schema_from
+from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from operate.cuts import with_cuts
 from tests.fedkme.answers.people import people, schema
@@ -331,3 +333,28 @@ def test_fine_bins_also_answer_for_a_nullable_number() -> None:
         assert answer.low <= truth <= answer.high
     assert mean.high - mean.low < 0.1 * present.mean()
     assert share.high - share.low < 0.1
+
+
+@pytest.mark.parametrize("codes", [[], [-9.0], [-8.0, -9.0]])
+def test_a_function_of_a_number_and_its_gap_is_taken_apart_whatever_the_kind_of_gap(
+    codes: list[float],
+) -> None:
+    column = {"kind": "numeric", "name": "x", "bounds": [0, 10], "nullable": True, "missing_codes": codes}
+    gapped = schema_from({"columns": [column]})
+    number, mark = gapped.columns
+    assert isinstance(number, Numeric)
+    assert isinstance(mark, Category)
+    kinds = np.array([*range(len(mark.categories)), 0])
+    rows = {"x": np.where(kinds == 0, 7.0, number.missing), mark.name: kinds.astype(np.float64)}
+    rows["x"][-1] = 2.0
+    weights = np.array([1.0, 0.3, -2.0, 5.0])
+
+    def of(values: Values) -> FloatArray:
+        gap = np.asarray(values[mark.name]).astype(int)
+        return np.asarray(values["x"] ** 2 * weights[gap] + gap, np.float64)
+
+    whole = Function(frozenset(["x", mark.name]), of)
+    np.testing.assert_allclose(taken_apart(whole, gapped).of(rows), whole.of(rows))
+    assert number.missing is not None
+    parts = number_and_gap(whole, "x", number.missing, mark.name)
+    np.testing.assert_allclose(parts[0].of(rows) + parts[1].of(rows), whole.of(rows))
