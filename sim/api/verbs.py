@@ -152,6 +152,7 @@ def release(
     *,
     method: str = AUTO,
     task: Task = "rows",
+    secure: bool = False,
     epsilon: float = 1.0,
     delta: float = 1e-5,
     schema: SchemaLike | None = None,
@@ -180,6 +181,7 @@ def release(
         method: a method of docs/releases.md; `auto` chooses by public facts, and `why` of the result gives
             the reason.
         task: use that `auto` chooses for: `rows`, or questions to a `kernel`'s embedding.
+        secure: owners do not trust the curator: it sees noisy sums alone, by secure aggregation.
         epsilon: epsilon of the whole release, for any one row.
         delta: delta of that epsilon.
         schema: public columns of all rows.
@@ -190,7 +192,7 @@ def release(
         seed: makes the call a simulation, as in `summarize`.
         out: folder of the run, new or empty; default the next free runs/METHOD-frames-N.
         progress: whether to show a bar.
-        **settings: keys of the method; `pooling={"security": {"dropouts": 1}}` for secure aggregation.
+        **settings: keys of the method; `pooling={"security": {"dropouts": 1}}` if an owner may be lost.
 
     Raises:
         FedkmeError: a key is wrong, rows do not fit the schema, or the run failed; by number in
@@ -202,7 +204,10 @@ def release(
         parties = _scenario(*_tables(owners, site_column, schema), None, test, public)
         given: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
         given |= {} if rows is None else {"rows": rows}
-        write, changes = _frames(seed), assignments_of(settings)
+        write, changes = (
+            _frames(seed),
+            [*(["pooling.security.dropouts=0"] if secure else []), *assignments_of(settings)],
+        )
         plan = plan_for(write | {"release": given}, changes, parties, task) if method == AUTO else None
         given["kind"] = method if plan is None else plan.method
         chosen = release_of(write | {"release": given}, changes, "fedkme.release")

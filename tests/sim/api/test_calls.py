@@ -219,6 +219,18 @@ def test_a_release_says_why_its_method_was_taken(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again.rows, release.rows)
 
 
+@pytest.mark.parametrize(("secure", "security"), [(True, {"dropouts": 0}), (False, None)])
+def test_a_release_is_secure_by_the_word_of_the_command_line(
+    tmp_path: Path, secure: bool, security: dict[str, int] | None
+) -> None:
+    # `secure=True` was refused: "Did you mean 'release.seed'?"
+    release = fk.release(
+        owners(), schema=SCHEMA, secure=secure, rows=20, out=tmp_path / "run", seed=3, progress=False
+    )
+    given = release.metrics["security"]
+    assert (given and {"dropouts": given["dropouts"]}) == security
+
+
 def test_weighted_points_answer_with_their_error(tmp_path: Path) -> None:
     release = fk.release(
         owners(),
