@@ -80,6 +80,7 @@ _NOT_ONE_NUMBER = {
     "numbers with text behind them: give the numbers alone": re.compile(rf"{_NUMBER} ?[^\d\s]\D*"),
 }
 """Patterns of texts that stand for numbers and cannot be read as such, by what they are."""
+_UNKNOWN_UNIT = re.compile(r"[^\W\d_][^\d_]*")
 _SAME_UNIT = 0.9
 """Least share of a column's cells that have its unit."""
 _TWO_SIGNS = re.compile(r".*\d\D\d{3}\D\d.*")
@@ -146,7 +147,7 @@ def unread_kind(texts: Collection[str]) -> str:
 def units_of(cells: Mapping[str, int]) -> set[str]:
     """Units of numbers, if nearly all cells are numbers and their units are of one kind.
 
-    Text behind many numbers is a unit, whatever it is; beside few numbers a letter is none without a
+    A word behind many numbers is a unit, whatever it is; beside few numbers a letter is none without a
     blank: 2A and 7A may be rooms.
     """
     units: Counter[tuple[str, str]] = Counter()
@@ -156,7 +157,8 @@ def units_of(cells: Mapping[str, int]) -> set[str]:
         before, behind = ((sign or "").strip() for sign in match.group(1, 3)) if match else ("", "")
         letter = 1 in map(len, filter(str.isalpha, (before, behind))) and " " not in cell
         known = all(words.plain(sign) in words.UNITS for sign in (before, behind) if sign)
-        if (before or behind) and ((known and (many or not letter)) or (many and not before and not letter)):
+        word = many and not before and not letter and _UNKNOWN_UNIT.fullmatch(behind)
+        if (before or behind) and ((known and (many or not letter)) or word):
             units[before, behind] += count
     kinds = {tuple(words.plain(sign).removesuffix("s") for sign in pair) for pair in units}
     if len(kinds) != 1 or units.total() < _SAME_UNIT * sum(cells.values()):

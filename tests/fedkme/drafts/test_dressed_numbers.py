@@ -165,6 +165,7 @@ def test_names_with_digits_stay_names(tmp_path: Path, cells: list[str]) -> None:
     ("write_one", "says"),
     [
         (lambda n: f"{100 + n % 70}/{60 + n % 37}", "two numbers in a cell"),
+        (lambda n: f"{100 + n}/80", "two numbers in a cell"),
         (lambda n: f"{40 + n / 7:.4f}, {n / 13:.4f}", "two numbers in a cell"),
         (lambda n: f"{n % 24}:{n * 7 % 60:02d}", "times or durations"),
         (lambda n: f"{n % 19}h {n * 7 % 59}m", "times or durations"),
