@@ -344,6 +344,7 @@ def test_a_function_of_a_number_and_its_gap_is_taken_apart_whatever_the_kind_of_
     number, mark = gapped.columns
     assert isinstance(number, Numeric)
     assert isinstance(mark, Category)
+    assert number.missing is not None
     kinds = np.array([*range(len(mark.categories)), 0])
     rows = {"x": np.where(kinds == 0, 7.0, number.missing), mark.name: kinds.astype(np.float64)}
     rows["x"][-1] = 2.0
@@ -355,6 +356,5 @@ def test_a_function_of_a_number_and_its_gap_is_taken_apart_whatever_the_kind_of_
 
     whole = Function(frozenset(["x", mark.name]), of)
     np.testing.assert_allclose(taken_apart(whole, gapped).of(rows), whole.of(rows))
-    assert number.missing is not None
     parts = number_and_gap(whole, "x", number.missing, mark.name)
     np.testing.assert_allclose(parts[0].of(rows) + parts[1].of(rows), whole.of(rows))
