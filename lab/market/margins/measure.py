@@ -1,7 +1,8 @@
 """Summaries by margins beside the product's by cells, at equal epsilon: `python -m lab.market.margins`.
 
 The model is a release of all owners' rows by marginals, at RELEASE of owners' epsilon, made in memory. Owners
-are asked for rho p rows in proportion to their noisy masses, and pick them by design with the weights f.
+are asked for rho p rows in proportion to their noisy masses, and pick them by design with the weights f. A
+share of both is uniform where D_v is near the pool (`Tilt.uniform`).
 """
 
 from __future__ import annotations
@@ -99,16 +100,20 @@ def by_margins(
     noise = simulated(question.seed, "lab", "masses")
     noisy = noise.gaussian(mass_deviation(question.epsilon, DELTA), len(codes))
     masses = np.maximum(np.array([tilt.mass(own) for own in codes]) + noisy, 0.0)
+    by_size = market.sizes / market.sizes.sum()
+    if masses.any():
+        masses /= masses.sum()
+    masses = (1.0 - tilt.uniform) * masses + tilt.uniform * by_size
     total = market.drawn(question)
     asked = np.argsort(-masses, kind="stable")[: max(1, total // LEAST_ORDER)]
     masses[np.setdiff1d(np.arange(len(masses)), asked)] = 0.0
-    shares = masses / masses.sum() if masses.any() else market.sizes / market.sizes.sum()
+    shares = masses / masses.sum() if masses.any() else by_size
     counts = whole_rows(np.minimum(total * shares, USABLE * market.sizes), market.sizes, total)
     places, start, none = list[IntArray](), 0, np.zeros(0, np.int64)
     for own, rows, count in zip(codes, draw.owners, counts.tolist(), strict=True):
         if count:
-            density = tilt.density(own)
-            chosen = design(rows, density / density.sum(), count, draw.gamma, none, question.seed)
+            weights = tilt.weights(own)
+            chosen = design(rows, weights / weights.sum(), count, draw.gamma, none, question.seed)
             places.append(start + chosen)
         start += len(rows)
     rows, labels = market.take(np.concatenate(places))

@@ -20,6 +20,11 @@ is behind one mass: both together are a Gaussian of mu^2 = mu_1^2 + 1 / t^2.
 
 **Shrinkage.** The released margin t is replaced by P + s (t - P), s = max(0, 1 - DOUBT B V / |t - P|^2) for B
 bins with noise of variance V: what noise explains of the distance is left to the model.
+
+**Uniform rows.** Let D be the divergence of the tilted model from the model, in nats: exp(-D) is about the
+share of the pool that is like D_v. Where D is at most NEAR, D_v is near the pool, and a density from noisy
+margins leaves out rows that D_v has. There a share exp(-D) of the density, at most HALF, is uniform. D is a
+function of the public model and of released margins.
 """
 
 from __future__ import annotations
@@ -51,6 +56,8 @@ DOUBT = 2.0
 """Distances of a margin that are due to noise, which are taken out of it."""
 MOST_DENSITY = 20.0
 """Largest density over the model's mean: no single row stands for many of D_v."""
+NEAR, HALF = 2.0, 0.5
+"""Largest divergence of D_v from the pool at which some rows are uniform, and their largest share."""
 CYCLES = 15
 _STEP, _FACTOR = 20.0, 1e3
 _EMPTY = 1e-9
@@ -141,12 +148,16 @@ class Tilt:
         factors: factor of each bin of these columns.
         most: bound of f.
         reference: r: half of the tilted model's mass is where f exceeds it.
+        uniform: share of the rows that follow the pool.
+        level: density of these rows, added to f: this share of f's mean over the model.
     """
 
     columns: Sequence[int]
     factors: Sequence[FloatArray]
     most: float
     reference: float
+    uniform: float = 0.0
+    level: float = 0.0
 
     def density(self, codes: IntArray) -> FloatArray:
         """Density f of rows by their codes, (m,)."""
@@ -154,6 +165,10 @@ class Tilt:
         for column, factors in zip(self.columns, self.factors, strict=True):
             density *= factors[codes[:, column]]
         return np.minimum(density, self.most)
+
+    def weights(self, codes: IntArray) -> FloatArray:
+        """Weights by which owners pick rows, (m,): the density and the uniform level."""
+        return self.density(codes) + self.level
 
     def mass(self, codes: IntArray) -> float:
         """Sum of w over rows: about how many rows like D_v there are."""
@@ -189,7 +204,16 @@ def picked_margins(
     most = MOST_DENSITY * float(density.mean())
     ordered = np.sort(np.minimum(density, most))
     half = int(np.searchsorted(np.cumsum(ordered), 0.5 * ordered.sum()))
-    return Tilt(picks, [factors[c] for c in picks], most, float(ordered[half]))
+    uniform = uniform_share(ordered)
+    level = uniform * float(ordered.mean())
+    return Tilt(picks, [factors[c] for c in picks], most, float(ordered[half]), uniform, level)
+
+
+def uniform_share(density: FloatArray) -> float:
+    """Share of rows to draw uniformly, by the public density of the model's rows."""
+    relative = density / max(float(density.mean()), _EMPTY)
+    divergence = float(np.mean(relative * np.log(np.maximum(relative, _EMPTY))))
+    return min(HALF, math.exp(-divergence)) if divergence <= NEAR else 0.0
 
 
 def _shrunk(seen: FloatArray, law: FloatArray, deviation: float) -> FloatArray:

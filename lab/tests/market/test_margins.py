@@ -14,7 +14,16 @@ from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.noise import simulated
 from lab.market.margins import measure
-from lab.market.margins.mechanism import RELEASE, MarginRules, Tilt, mass_deviation, picked_margins, rules_for
+from lab.market.margins.mechanism import (
+    HALF,
+    RELEASE,
+    MarginRules,
+    Tilt,
+    mass_deviation,
+    picked_margins,
+    rules_for,
+    uniform_share,
+)
 
 SIZES = (4, 4, 3, 2)
 
@@ -61,6 +70,20 @@ def test_a_column_that_says_the_same_again_is_not_picked_and_rows_like_d_v_are_d
         tilt = picked_margins(model, SIZES, target, rules, simulated(seed, "lab", "margins"))
         assert set(tilt.columns) in ({0, 2}, {1, 2})
         assert tilt.density(target).mean() > 2.0 * tilt.density(model).mean()
+
+
+def test_rows_are_uniform_where_d_v_is_near_the_pool() -> None:
+    assert uniform_share(np.ones(1_000)) == HALF
+    quarter = np.concatenate([np.full(750, 1e-12), np.ones(250)])  # D_v is like a quarter of the pool
+    assert uniform_share(quarter) == pytest.approx(0.25, abs=1e-6)
+    hundredth = np.concatenate([np.full(990, 1e-12), np.ones(10)])
+    assert uniform_share(hundredth) == 0.0
+    model = pool(np.random.default_rng(4), 4_000)
+    for alike, rows in ((True, model[:400]), (False, np.tile(model[:1], (400, 1)))):
+        tilt = picked_margins(model, SIZES, rows, MarginRules(2, 20.0, 1.0), simulated(1, "lab", "margins"))
+        share = tilt.weights(model) - tilt.density(model)
+        assert np.allclose(share, tilt.level)
+        assert (tilt.level > 0.0) == alike
 
 
 def test_a_made_layout_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
