@@ -22,12 +22,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast
-
-from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from fedkme.errors import ExtensionError
+
+if TYPE_CHECKING:  # a verb without settings, such as `fedkme pki`, does not wait for this import
+    from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+    from pydantic_core import CoreSchema
 
 AUCTIONS = "fedkme.auctions"
 RELEASES = "fedkme.releases"
@@ -46,7 +47,7 @@ INSTRUMENTS: Mapping[str, tuple[str, str]] = {
 """Verbs of this repository's other distributions: name of the distribution, and help of the verb."""
 
 _MEND = "Correct the package that brings it, or uninstall it."
-ModelT = TypeVar("ModelT", bound=BaseModel)
+ModelT = TypeVar("ModelT", bound="BaseModel")
 
 
 @cache
@@ -166,6 +167,8 @@ class Registry(Generic[ModelT]):
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Choose the class before the field is validated."""
+        from pydantic_core import core_schema
+
         return core_schema.no_info_before_validator_function(self.model_validate, handler(source))
 
     def __get_pydantic_json_schema__(
@@ -175,6 +178,8 @@ class Registry(Generic[ModelT]):
         return {"anyOf": [handler(each.__pydantic_core_schema__) for each in self.classes()]}
 
     def _wrong(self, where: tuple[str, ...], given: object, message: str = "") -> ValidationError:
+        from pydantic_core import PydanticCustomError, ValidationError
+
         error = "missing" if not message else PydanticCustomError("kind", "{message}", {"message": message})
         return ValidationError.from_exception_data(self.noun, [{"type": error, "loc": where, "input": given}])
 

@@ -6,8 +6,8 @@ import contextlib
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import grpc
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -16,6 +16,9 @@ from fedkme.durable import create, make_folder, replace
 from fedkme.errors import IdentityError
 from fedkme.pki.certificates import due, expiry, is_authority, name_of, now
 from fedkme.pki.files import PRIVATE, PUBLIC, key_file, key_mode, pem_blocks, stamp
+
+if TYPE_CHECKING:  # `fedkme pki` opens no connection
+    import grpc
 
 _FILES = ("certificate.pem", "key.pem", "authority.pem")
 _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certificate, key and authority.pem."
@@ -38,16 +41,22 @@ class Identity:
 
     def server_configuration(self) -> grpc.ServerCertificateConfiguration:
         """Configuration of a server: its own credentials and the authorities that it trusts."""
+        import grpc
+
         return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], self.authority)
 
     def server_credentials(self) -> grpc.ServerCredentials:
         """Credentials of a server that accepts only clients of the same authority."""
+        import grpc
+
         return grpc.ssl_server_credentials(
             [(self.key, self.certificate)], root_certificates=self.authority, require_client_auth=True
         )
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
         """Credentials of a client that accepts only servers of the same authority."""
+        import grpc
+
         return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
 
     def bundle(self) -> bytes:

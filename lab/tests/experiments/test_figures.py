@@ -57,7 +57,7 @@ def test_the_likelihood_is_that_of_the_law() -> None:
 
 def test_features_in_units_of_the_grid_keep_the_bounds_of_the_noise() -> None:
     # No two rows are farther apart than the spread that noise is calibrated to, and products give the kernel.
-    points = np.random.default_rng(0).random((400, 2))
+    points = np.random.default_rng(0).random((120, 2))
     for spec in (
         mixture.GridSumSpec(order=mixture.ORDER, length=mixture.LENGTH),
         mixture.GridProductSpec(order=mixture.ORDER, length=1.0, columns=(0, 1)),
