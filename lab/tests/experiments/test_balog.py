@@ -84,7 +84,7 @@ def test_figures_have_the_papers_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     if not (DATA / "balog_mixture_D2.npz").is_file():
         pytest.skip("balog_mixture_D2.npz is not there: set FEDKME_DATA to the folder of the data sets")
     monkeypatch.setenv("FEDKME_DATA", str(DATA))
-    effort = BalogEffort(basis=(1, 10, 104), reduced=(10,), features=500, draws=3)
+    effort = BalogEffort(basis=(1, 10, 104), reduced=(10,), features=500, draws=3, steps=100)
     at: dict[tuple[str, str, str, float | str], list[float]] = {}
     for figure in ("fig1", "fig2"):
         for piece in pieces(figure, effort, None):
