@@ -20,6 +20,7 @@ from fedkme.drafts.numbers import ISO, date_forms, date_spec, is_month_first, nu
 from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of
 from fedkme.drafts.words import doubts
 from fedkme.errors import DataError, FedkmeWarning
+from fedkme.tables.cells import foreign
 from fedkme.tables.data_file import DataFile, FileColumn
 from fedkme.tables.schema import Schema, schema_from
 
@@ -290,6 +291,8 @@ def _column(
         return drafted(spec | ({"na": na} if na else {}), why)
     if counts_rows(name, sample):
         return out("numbers of rows?")
+    if strange := foreign(next(iter(counts))):
+        return out(f"{strange} in its cells, which no schema holds")
     distinct = sample.many or len(counts) == filled
     coded = any(map(_CODE.fullmatch, counts))
     codes = sum(sample.counts[word] for word in na if word in sample.values)

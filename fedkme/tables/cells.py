@@ -184,7 +184,7 @@ def distinct(values: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
 def _number_text(number: Any) -> str:
     if number != number:
         return ""
-    if abs(number) <= _EXACT and float(number).is_integer():
+    if abs(float(number)) <= _EXACT and float(number).is_integer():  # _EXACT is beyond float16
         return str(int(number))
     return str(float(str(number)))  # a float32 in its own digits
 

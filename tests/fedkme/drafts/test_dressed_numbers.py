@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -185,3 +186,25 @@ def test_an_own_sign_is_written_and_read_again() -> None:
     own = DataFile.model_validate({"path": "a.csv", "columns": {"v": {"decimal": ",", "thousands": "."}}})
     assert own.written("v").number_reader()("1.234,5") == 1234.5
     assert own.written("w").number_reader()("1234.5") == 1234.5
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (np.arange(60, dtype="timedelta64[D]"), "a duration in its cells, which no schema holds"),
+        (np.arange(60) * 1j, "in its cells, which no schema holds"),
+        ([[n] for n in range(60)], "a list in its cells, which no schema holds"),
+    ],
+)
+def test_what_no_cell_can_hold_is_called_what_it_is(cells: object, says: str) -> None:
+    # They were "the same in every row".
+    drafted = draft({"v": cells, "score": np.arange(60) + 0.5})
+    assert drafted.left_out["v"].endswith(says)
+
+
+def test_small_floats_are_read_without_a_warning() -> None:
+    # numpy warned of an overflow at each number: 2^53 is beyond float16.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drafted = draft({"v": np.array([0.1, 2.5, -3.0, 7.25] * 20, np.float16)})
+    assert drafted.columns[0].spec["decimals"] == 2
