@@ -9,10 +9,12 @@
     condition   = conjunction { "or" conjunction }
     conjunction = negation { "and" negation }
     negation    = "not" negation | "(" condition ")" | column test
-    test        = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
+    test        = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | "between" value "and" value
+                | [ "not" ] "in" "(" value { "," value } ")"
 
-A column is a name (letters, digits, `_`, `-`, `.`) or any text between double quotes; a value is a number, or
-a category, a class or a date between single quotes. Words of the language may be written in capitals.
+A column is a name (letters, digits, `_`, `-`, `.`) or any text between quotes; a value is a number, or a
+category, a class or a date, between quotes unless it is such a name. Quotes are single, double, of printers
+or backticks: their place tells columns and values apart. Words of the language may be written in capitals.
 """
 
 from __future__ import annotations
@@ -30,15 +32,17 @@ MOST_CHARACTERS = 20_000
 _DEEPEST = 50
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
-    |(?P<name>[^\W\d][\w.-]*)|"(?P<quoted>[^"]+)"|'(?P<text>[^']*)'
-    |(?P<sign><=|>=|!=|<>|==|[=<>(),;]))""",
+    |(?P<name>[^\W\d][\w.-]*)|(?P<quoted>"[^"]+"|`[^`]+`|“[^”]+”|„[^“”]+[“”]|«[^»]+»|'[^']*'|‘[^’]*’)
+    |(?P<sign><=|>=|!=|<>|==|[=<>≤≥≠(),;]))""",
     re.VERBOSE,
 )
 _QUESTION = re.compile(r"""(?:[^;'"]|'[^']*'?|"[^"]*"?)+""")
 _ONE_COLUMN = ("mean", "sum", "var", "median")
 CALLS = ("count", "share", *_ONE_COLUMN, "quantile", "histogram", "corr")
 """Words that a question begins with."""
-_SIGNS = {"==": "=", "<>": "!="}
+_SIGNS = {"==": "=", "<>": "!=", "≤": "<=", "≥": ">=", "≠": "!="}
+_ALIASES = {"avg": "mean", "average": "mean", "hist": "histogram"}
+_RESERVED = ("and", "or", "not", "in", "between", "where", "by")
 Value: TypeAlias = float | str
 
 
@@ -186,7 +190,8 @@ class _Parser:
 
     def _question(self) -> ParsedQuestion:
         start = self._next
-        call = self._word(CALLS, f"a question begins with one of {', '.join(CALLS)}")
+        word = self._word((*CALLS, *_ALIASES), f"a question begins with one of {', '.join(CALLS)}")
+        call = _ALIASES.get(word, word)
         self._require("(", f"'{call}' is followed by its arguments in parentheses")
         columns, number, condition = self._arguments(call)
         self._require(")", f"the arguments of '{call}' end here")
@@ -261,12 +266,20 @@ class _Parser:
         if negated or self._is_word("in"):
             self._word(("in",), "'not' after a column is followed by 'in'")
             return Not(self._membership(column)) if negated else self._membership(column)
+        if self._is_word("between"):
+            self._at += 1
+            low = self._compared(column, ">=")
+            self._word(("and",), "'between' and a value are followed by 'and' and another")
+            return Both(low, self._compared(column, "<="))
         sign = self._next
         if sign.kind != "sign" or sign.text in "(),;":
-            self._refuse("a column is followed by =, !=, <, <=, >, >= or in")
+            self._refuse("a column is followed by =, !=, <, <=, >, >=, between or in")
         self._at += 1
+        return self._compared(column, _SIGNS.get(sign.text, sign.text))
+
+    def _compared(self, column: Column, sign: str) -> ColumnTest:
         place = self._next.place
-        return ColumnTest(column, _SIGNS.get(sign.text, sign.text), self._value(), place)
+        return ColumnTest(column, sign, self._value(), place)
 
     def _membership(self, column: Column) -> OneOf:
         self._require("(", "'in' is followed by values in parentheses")
@@ -286,8 +299,8 @@ class _Parser:
 
     def _value(self) -> Value:
         token = self._next
-        if token.kind not in ("number", "text"):
-            self._refuse("a value stands here: a number, or a name between single quotes")
+        if token.kind not in ("number", "name", "quoted") or self._is_word(*_RESERVED):
+            self._refuse("a value stands here: a number, or a name between quotes")
         self._at += 1
         return float(token.text) if token.kind == "number" else token.text
 
@@ -334,12 +347,12 @@ def _tokens(text: str) -> list[_Token]:
             raise wrong(
                 at + 1,
                 f"{text[at]!r} is not understood",
-                "Put names of columns with other signs between double quotes, values between single quotes.",
+                "Put names of columns, and values, with other signs between quotes.",
             )
         kind, at = match.lastgroup, match.end()
         value = match.group(kind)
         if kind == "number" and not math.isfinite(float(value)):
             raise wrong(match.start(kind) + 1, "the number is too large", "Give a smaller number.")
-        quotes = kind in ("quoted", "text")
-        tokens.append(_Token(kind, value, match.start(kind) + 1 - quotes, at))
+        bare = value[1:-1] if kind == "quoted" else value
+        tokens.append(_Token(kind, bare, match.start(kind) + 1, at))
     return [*tokens, _Token("end", "", len(text.rstrip()) + 1, len(text))]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from fedkme.answers.grammar import Both, Column, ColumnTest, Either, Not, OneOf, parse
@@ -35,7 +38,9 @@ def test_not_binds_before_and_and_and_binds_before_or() -> None:
     [
         ("", None, "there is no question"),
         ("mean age", 6, "'age' is not understood"),
-        ("average(age)", 1, "'average' is not understood"),
+        ("means(age)", 1, "'means' is not understood"),
+        ("share(sex = and)", 13, "Here a value stands here"),
+        ("share(age between 20)", 21, "'between' and a value are followed by 'and'"),
         ("mean(age) by", 13, "the end is not understood"),
         ("mean(agee)", 6, "Did you mean 'age'? Columns: age, income, visits, sex, home region, ill."),
         ("share(sex = 'f')", 13, "Categories, between single quotes: female, male."),
@@ -62,6 +67,31 @@ def test_a_wrong_question_is_one_line_that_names_the_character(
     assert message in line
     assert "\n" not in line
     assert place is None or f"at character {place}:" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("AVG(age)", "mean(age)"),
+        ("average(age) by sex", "mean(age) by sex"),
+        ("hist(age, 4)", "histogram(age, 4)"),
+        *(
+            (f"share(sex = {cell})", "share(sex = 'male')")
+            for cell in ("male", '"male"', "`male`", "“male”", "‘male’")
+        ),
+        ("share(sex = „male“ and age ≥ 60)", "share(sex = 'male' and age >= 60)"),
+        ("share(age ≠ 3 or age ≤ 5)", "share(age != 3 or age <= 5)"),
+        ("share(age between 20 and 30 and ill = yes)", "share(age >= 20 and age <= 30 and ill = 'yes')"),
+        ("mean('age') by `home region`", 'mean(age) by "home region"'),
+        ("share(sex in (male, female))", "share(sex in ('male', 'female'))"),
+    ],
+)
+def test_what_people_write_means_what_it_says(text: str, same: str) -> None:
+    # SQL's avg and between, and quotes of editors, were not understood.
+    (one,), (other,) = (parse(each) for each in (text, same))
+    bare = [re.sub(r"places?=[^)]*\)|, place=\d+", "", repr(replace(each, text=""))) for each in (one, other)]
+    assert bare[0] == bare[1]
+    assert len(parts_of([one], schema())) == len(parts_of([other], schema()))
 
 
 def test_names_with_spaces_stand_between_double_quotes() -> None:
