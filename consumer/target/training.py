@@ -41,7 +41,7 @@ LEAST_ROWS = 20
 """Rows of D_v below which folds say nothing."""
 MOST_TRAINED, WIDE = 10_000, 2_000
 """Most rows of the release that a model is trained on, where the table has at most WIDE encoded columns times
-classes. A wider table has fewer rows and shorter boosting: 617 numbers and 26 classes took hours."""
+classes. A wider table has fewer rows and shorter boosting: 617 numbers and 26 classes took half an hour."""
 CONTROL = "independent columns (control)"
 OURS, MORE, RELEASE, ODDS, TARGET, REAL = (
     "rows for the target",
