@@ -1,17 +1,22 @@
-"""Rows in which each two numbers go together as their released product says.
+"""Rows in which pairs go together as released products and tables outside of the model say.
 
 A model draws column after column: the codes of a column are dealt to rows that are alike in the columns of
-one table, at random. Who gets which code changes no count of that table. So rows take their codes in the
-order of a key: noise plus a combination of scores of numbers that were drawn before and are not in the table.
-The weights are those for which the products of scores come out as released (like Iman and Conover 1982, who
-permute whole columns). Every table of the model keeps its counts.
+one table. Who gets which code changes no count of that table. So chances are tilted within such rows
+(`tilt.Chances`) until products of scores come out as released, and so do counts with columns that were drawn
+before and that no table of the model holds with this one. What a released table has beyond the rows shrinks
+block by block (`descent`): a block that stands out by its own size, any other by how far the blocks of all
+such pairs are spread beyond noise. Every table of the model keeps its counts.
 
-Then each number takes a fine bin within its code, dealt to the rows of this code by a key, too. Its weights
+Then each number takes a fine bin within its code, dealt to the rows of this code by a key. Its weights
 are those of a normal law: let R be the correlations that the released products of ranks say, and z normal
 quantiles of ranks. Given the other numbers, the logarithm of z_c's density has the slope -sum_j R^-1_cj z_j,
 so within a code in which z_c has the deviation w the key is noise - w sum_j R^-1_cj z_j. This keeps every
 table, and gives back what codes of some width hide, but no more: rows that were dealt to make up for what the
 noise of a table had hidden lay on lines within its cells.
+
+A category k that a table holds with z_c adds the slope of the logarithm of P(k | z_c), from the bin below to
+the bin above. Differences of shares of the two bins shrink by their noise (James and Stein). The shares are
+those of the rows that are made.
 
 Products have noise: of what they say beyond the rows that are there, the part is kept that noise does not
 explain, by the spread of all pairs (empirical Bayes) or by the size of one (James and Stein 1961). The score
@@ -22,89 +27,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from curator.releases.marginals.model import systematic
-from curator.releases.marginals.products import scores_of_codes
+from curator.releases.marginals.descent import Blocks, fitted_margins, pooled, spreads_of
+from curator.releases.marginals.model import Model, systematic
+from curator.releases.marginals.products import ranked, scores_of_codes
+from curator.releases.marginals.tilt import Chances, WantedProduct, WantedTable, one_hot
 from fedkme.answers.counts import CountEvidence
 from fedkme.arrays import FloatArray, IntArray
-from fedkme.features.counts import SCORE_STEPS
+from fedkme.features.counts import SCORE_STEPS, Clique
 from fedkme.releases.counts import StoredCounts
 from fedkme.releases.fine import FineShares
 
-_STEPS, _CLOSE = 12, 0.1
-"""Most steps of the search for weights; gap of the products that is close enough, in deviations of noise."""
 _SWEEPS = 2
 """Times that each number's fine bins are dealt again."""
 _LEAST_EIGENVALUE, _LEAST_RANK = 0.05, 0.002  # of correlations with noise; of the rank of a fine bin
-_LEAST_FREE = 0.02
-"""Variance of a score among rows that are alike, added to steps: little can be coupled within such rows."""
-_MOST_WEIGHT = 4.0
-"""Most deviation of the weighted scores in a key, beside a noise of 1."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Deal:
-    """A column's codes to be dealt to rows.
-
-    Attributes:
-        score: score of each code, rising.
-        weights: weights of the codes for each cell of rows that are alike, (cells, codes).
-        parent: cell of each row.
-        columns: standardised scores of other numbers, (rows, others).
-        noise: random part of each row's key.
-        levels: random number of each cell.
-    """
-
-    score: FloatArray
-    weights: FloatArray
-    parent: IntArray
-    columns: FloatArray
-    noise: FloatArray
-    levels: FloatArray
-
-    @cached_property
-    def _by_rank(self) -> IntArray:
-        """Codes by cell and by rank of the key, the same for every key."""
-        drawn = systematic(self.weights, self.parent, self.noise, self.levels)
-        return np.asarray(drawn[np.lexsort((drawn, self.parent))])
-
-    def dealt(self, key: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Codes in the order of the key, and their mean products with the other numbers."""
-        drawn = np.empty_like(self._by_rank)
-        drawn[np.argsort(self.parent * (4.0 * float(np.abs(key).max())) + key)] = self._by_rank
-        return drawn, self.columns.T @ self.score[drawn] / len(drawn)
-
-    def fitted(self, drawn: IntArray, have: FloatArray, wanted: FloatArray, doubt: FloatArray) -> IntArray:
-        """Codes for which the products are nearest to the wanted ones.
-
-        Args:
-            drawn: codes in the order of noise alone.
-            have: their products.
-            wanted: products to have.
-            doubt: deviation of the noise in each.
-        """
-        cells = len(self.weights)
-        free = self.columns - _means(self.columns, self.parent, cells)[self.parent]
-        score = self.score[drawn]
-        own = score - _means(score[:, None], self.parent, cells)[self.parent, 0]
-        spread, width = free.T @ free / len(free), math.sqrt(float(own @ own) / len(own)) + 1e-9
-        best, weights = (math.inf, drawn), np.zeros(len(wanted))
-        for _ in range(_STEPS):
-            gap = wanted - have
-            if (size := float(np.linalg.norm(gap / doubt))) < best[0]:
-                best = (size, drawn)
-            if size < _CLOSE * math.sqrt(len(gap)):
-                break
-            length = math.sqrt(1.0 + float(weights @ spread @ weights))
-            weights += np.linalg.solve(spread + _LEAST_FREE * np.eye(len(gap)), gap) * (length / width)
-            weights *= min(1.0, _MOST_WEIGHT / max(math.sqrt(float(weights @ spread @ weights)), 1e-300))
-            drawn, have = self.dealt(self.noise + free @ weights)
-        return best[1]
+_STEEPEST = 0.95  # of the difference of two shares over their sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +61,9 @@ class Coupling:
         products: mean product of two numbers' scores, by their columns, ascending.
         noise: deviation of the noise in each.
         shown: part of a score's variance that codes show, by column.
+        tables: noise in the share of a cell of a number's table with another column, by both.
+        outside: shares of pairs that no table of the model holds, with the noise in each.
+        spreads: variance of what the model lacks of these pairs, by levels of blocks.
     """
 
     scores: Mapping[int, FloatArray]
@@ -130,6 +74,9 @@ class Coupling:
     products: Mapping[tuple[int, int], float]
     noise: float
     shown: Mapping[int, float]
+    tables: Mapping[int, Mapping[int, float]]
+    outside: Mapping[Clique, tuple[FloatArray, float]]
+    spreads: Mapping[tuple[int, int], float]
 
     def draw(
         self,
@@ -150,20 +97,61 @@ class Coupling:
             parent: cell of each row.
             generator: source of random numbers.
         """
+        used, place = np.unique(parent, return_inverse=True)
+        total = joint[used].sum(axis=1, keepdims=True)
+        shares = np.where(total > 0.0, joint[used] / np.maximum(total, 1e-300), 1.0 / joint.shape[1])
+        chances = Chances(place, shares[place])
+        score = self.scores.get(column, np.zeros(joint.shape[1]))
+        moments = self._moments(column, earlier, codes, chances.chances)
+        if moments:
+            chances = chances.having(moments, (), score)
+        tables = self._tables(column, earlier, codes, chances.chances)
+        if not moments and not tables:
+            return None
+        if tables:
+            chances = chances.having(moments, tables, score)
+        others: list[IntArray | FloatArray] = [each.codes for each in tables]
+        return chances.drawn([*others, *(each.column for each in moments)], generator)
+
+    def _moments(
+        self, column: int, earlier: Sequence[int], codes: IntArray, chances: FloatArray
+    ) -> list[WantedProduct]:
+        """Wanted products of a column's scores with those of numbers that are drawn already."""
         others = {other: self.scores[other][codes[:, other]] for other in earlier if other in self.scores}
         others = {other: score for other, score in others.items() if score.std() > 1e-6}
         if column not in self.scores or not others:
-            return None
-        order = np.asarray(self.orders[column])
-        noise, levels = generator.normal(size=len(codes)), generator.random(len(joint))
-        columns, centres, units = _standardised(others)
-        deal = _Deal(self.scores[column][order], joint[:, order], parent, columns, noise, levels)
-        drawn, have = deal.dealt(noise)
-        shown = self.shown[column] * np.array([self.shown[other] for other in others])
-        excess = shown * (self._of(column, others) - centres * deal.score[drawn].mean()) / units - have
-        doubt, own = self.noise / units, max(float(deal.score[drawn].std()), 1e-6)
-        wanted = have + own * _clear(excess / own, doubt / own)
-        return np.asarray(order[deal.fitted(drawn, have, wanted, doubt)])
+            return []
+        score, (columns, centres, units) = self.scores[column], _standardised(others)
+        means, shown = chances @ score, np.array([self.shown[other] for other in others])
+        have = columns.T @ means / len(means)
+        released = self.shown[column] * shown * (self._of(column, others) - centres * means.mean()) / units
+        own = math.sqrt(max(float((chances @ score**2).mean() - means.mean() ** 2), 1e-12))
+        doubt = self.noise / units / own
+        wanted = have + own * _clear((released - have) / own, doubt)
+        return [WantedProduct(each, want) for each, want in zip(columns.T, wanted.tolist(), strict=True)]
+
+    def _tables(
+        self, column: int, earlier: Sequence[int], codes: IntArray, chances: FloatArray
+    ) -> list[WantedTable]:
+        """Wanted counts of a column with earlier ones, of pairs that no table of the model holds.
+
+        What the released table has beyond the rows' shrinks by its noise, as in `descent`.
+        """
+        tables = list[WantedTable]()
+        for other in earlier:
+            pair = min(column, other), max(column, other)
+            if pair not in self.outside:
+                continue
+            (shares, noise), spreads = self.outside[pair], {} if pair in self.products else self.spreads
+            cells = one_hot(codes[:, other], len(shares) if other < column else shares.shape[1])
+            have = cells @ chances / len(codes)
+            rest = (shares if other < column else shares.T) - have
+            margins = have.sum(axis=1), have.sum(axis=0)
+            more = Blocks.of(_centred(rest), margins, (other, column), self.orders).shrunk(noise, spreads)
+            if np.abs(more).sum() > 1e-6:
+                wanted = fitted_margins(np.maximum(have + more, 0.0) * (have > 0.0) + 1e-15, *margins)
+                tables.append(WantedTable(codes[:, other], cells, wanted * len(codes)))
+        return tables
 
     def fine_codes(self, codes: IntArray, generator: np.random.Generator) -> dict[int, IntArray]:
         """Draw the fine bin of every number that was counted by fine bins, by column; see the module."""
@@ -172,28 +160,51 @@ class Coupling:
             column: of[drawn[column] if column in drawn else codes[:, column]]
             for column, of in self.fine_scores.items()
         }
-        columns = [column for column, score in scores.items() if score.std() > 1e-6]
-        if len(columns) < 2:
-            return drawn
+        columns = sorted(column for column, score in scores.items() if score.std() > 1e-6)
         weights = -np.linalg.inv(self._normal_correlations([scores[column] for column in columns], columns))
         normal = {column: _normal(self.fine_scores[column]) for column in columns}
         values = {c: normal[c][drawn[c] if c in drawn else codes[:, c]] for c in columns}
-        for column in [*(column for column in columns if column in self.fine)] * _SWEEPS:
+        numbers = [column for column in columns if column in self.fine]
+        slopes = {column: self._slopes(column, normal[column], codes) for column in numbers}
+        for column in numbers * (_SWEEPS if self.products else 1):
             place, order = columns.index(column), np.asarray(self.fine_orders[column])
             chances = self.fine[column].chances(codes[:, column])[:, order]
             width = _deviations(normal[column][order], chances)[codes[:, column]]
-            others = [other for other in columns if other != column]
-            pull = np.stack([values[other] for other in others], axis=1) @ np.delete(weights[place], place)
+            pull = slopes[column].copy()
+            if self.products:
+                others = np.stack([values[other] for other in columns if other != column], axis=1)
+                pull += others @ np.delete(weights[place], place)
             noise, levels = generator.normal(size=len(codes)), generator.random(len(chances))
-            score = self.fine_scores[column][order]
-            deal = _Deal(score, chances, codes[:, column], np.zeros((len(codes), 0)), noise, levels)
-            drawn[column] = order[deal.dealt(noise + width * pull)[0]]
+            drawn[column] = order[systematic(chances, codes[:, column], noise + width * pull, levels)]
             values[column] = normal[column][drawn[column]]
         return drawn
+
+    def _slopes(self, column: int, normal: FloatArray, codes: IntArray) -> FloatArray:
+        """Sum, over a number's tables with categories, of the slope of log P(category | number), (rows,)."""
+        fine, total = self.fine[column], np.zeros(len(codes))
+        bins = np.arange(len(fine.coarse) - fine.atoms)
+        low, high = np.maximum(bins - 1, 0), np.minimum(bins + 1, bins[-1])
+        mass = np.bincount(fine.within, fine.denoised + 1e-9, len(fine.coarse))
+        middles = np.bincount(fine.within, (fine.denoised + 1e-9) * normal, len(fine.coarse)) / mass
+        apart = np.maximum(middles[high] - middles[low], 1e-3)[:, None]
+        for other, noise in self.tables[column].items():
+            table = np.zeros((len(fine.coarse), int(codes[:, other].max()) + 1))
+            np.add.at(table, (codes[:, column], codes[:, other]), 1.0 / len(codes))
+            rows = np.maximum(table.sum(axis=1, keepdims=True), 1.0 / len(codes))
+            shares, doubt = table / rows, (noise / rows) ** 2
+            rise, doubt = shares[high] - shares[low], doubt[high] + doubt[low]
+            rise = rise * np.maximum(1.0 - doubt / np.maximum(rise**2, 1e-300), 0.0)
+            steep = rise / np.maximum(shares[high] + shares[low], 1e-9)
+            slopes = np.zeros_like(table)
+            slopes[bins] = 2.0 * np.arctanh(np.clip(steep, -_STEEPEST, _STEEPEST)) / apart
+            total += slopes[codes[:, column], codes[:, other]]
+        return total
 
     def _normal_correlations(self, scores: Sequence[FloatArray], columns: Sequence[int]) -> FloatArray:
         """Correlations of the normal law that has the released correlations of ranks, (columns, columns)."""
         spread, centres = (np.array([of(score) for score in scores]) for of in (np.std, np.mean))
+        if not self.products:
+            return np.eye(len(columns))
         places = np.triu_indices(len(columns), 1)
         means = np.array([self.products[pair] for pair in itertools.combinations(columns, 2)])
         units = np.outer(spread, spread)[places]
@@ -238,27 +249,70 @@ def _clear(excess: FloatArray, doubt: FloatArray) -> FloatArray:
     return np.asarray(excess * np.maximum(spread / (spread + variances), 1.0 - variances / squares))
 
 
-def _means(values: FloatArray, cells: IntArray, count: int) -> FloatArray:
-    """Mean of each column of values in each cell, (cells, columns)."""
-    rows = np.maximum(np.bincount(cells, minlength=count), 1)
-    return np.stack([np.bincount(cells, column, minlength=count) / rows for column in values.T], axis=1)
-
-
-def coupling_of(stored: StoredCounts) -> Coupling | None:
-    """Coupling by the products of a release; None where it has none."""
+def coupling_of(stored: StoredCounts, model: Model) -> Coupling | None:
+    """Coupling by the products of a release and by its tables; None where it has no number by fine bins."""
     products, evidence = stored.products, CountEvidence(stored)
-    if products is None:
-        return None
     scores, fine_scores, fine = dict[int, FloatArray](), dict[int, FloatArray](), dict[int, FineShares]()
     shown = dict[int, float]()
-    for each in products.ranks:
+    orders, fine_orders = stored.binning.orders, stored.finer.orders
+    for (column,) in (measurement.clique for measurement in stored.fine):
+        if (shares := evidence.fine((column,))) is not None:
+            fine[column] = shares
+            fine_scores[column] = ranked(shares.denoised, fine_orders[column])
+    if products is None and not fine and not stored.others:
+        return None
+    for each in () if products is None else products.ranks:
         shown[each.column] = 1.0
         scores[each.column] = fine_scores[each.column] = np.array(each.of) / SCORE_STEPS
-        if (shares := evidence.fine((each.column,))) is not None:
-            fine[each.column], of = shares, fine_scores[each.column]
+        if (shares := fine.get(each.column)) is not None:
             scores[each.column], shown[each.column] = scores_of_codes(
-                of, shares.within, shares.denoised + 1e-9, len(shares.coarse)
+                fine_scores[each.column], shares.within, shares.denoised + 1e-9, len(shares.coarse)
             )
-    means, noise = products.rank_means(stored.rows), products.sigma / stored.rows
-    orders, fine_orders = stored.binning.orders, stored.finer.orders
-    return Coupling(scores, orders, fine_scores, fine_orders, fine, means, noise, shown)
+    means = {} if products is None else products.rank_means(stored.rows)
+    noise = 0.0 if products is None else products.sigma / stored.rows
+    tables = {column: _noise_of_tables(stored, column, scores) for column in fine}
+    outside = _outside(stored)
+    blocks = list[tuple[Blocks, float]]()
+    for pair, (table, sigma) in outside.items():
+        if pair in means:
+            continue
+        have = model.probabilities(pair)
+        margins = have.sum(axis=1), have.sum(axis=0)
+        blocks.append((Blocks.of(_centred(table - have), margins, pair, orders), sigma))
+    return Coupling(
+        scores,
+        orders,
+        fine_scores,
+        fine_orders,
+        fine,
+        means,
+        noise,
+        shown,
+        tables,
+        outside,
+        spreads_of(blocks),
+    )
+
+
+def _noise_of_tables(stored: StoredCounts, column: int, scored: Collection[int]) -> dict[int, float]:
+    """Noise in a cell's share of a number's table with each column that no product couples it with."""
+    precisions, sizes = dict[int, float](), stored.binning.sizes
+    for each in stored.fitted:
+        for other in set(each.clique) - {column, *scored} if column in each.clique else ():
+            cells = math.prod(sizes[c] for c in each.clique) / (sizes[column] * sizes[other])
+            precisions[other] = precisions.get(other, 0.0) + (stored.rows / each.sigma) ** 2 / cells
+    return {other: precision**-0.5 for other, precision in precisions.items()}
+
+
+def _outside(stored: StoredCounts) -> dict[Clique, tuple[FloatArray, float]]:
+    """Shares of the pairs to which the model is not fitted, by precision, and the noise in each."""
+    tables, sizes, rows = dict[Clique, tuple[FloatArray, float]](), stored.binning.sizes, stored.rows
+    for pair in {each.clique for each in stored.others if len(each.clique) == 2}:
+        precision, table = pooled([each for each in stored.others if each.clique == pair])
+        tables[pair] = table.reshape([sizes[c] for c in pair]) / rows, precision**-0.5 / rows
+    return tables
+
+
+def _centred(table: FloatArray) -> FloatArray:
+    """Table whose rows and columns have the mean 0."""
+    return np.asarray(table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean())

