@@ -12,8 +12,9 @@ import numpy as np
 import typer
 
 from fedkme import durable
-from fedkme.answers.rules import RowRules, dummies, functions_in
-from fedkme.config import dump_toml
+from fedkme.answers.proposed_rules import functions_in, orders_in, sums_in
+from fedkme.answers.rules import RowRules, dummies
+from fedkme.config import dump_toml, toml_text
 from fedkme.drafts.checking import Checked, edit_lines, report_lines
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.dictionary import draft_files
@@ -63,10 +64,15 @@ def _functions(drafted: Draft) -> Iterator[str]:
         tables = [load_table(file, schema, "the sample") for file in drafted.files if drafted.from_data]
     except FedkmeError:
         return
-    for name, derived in functions_in(schema, tables).items() if tables else ():
-        keys = {"function_of": derived.function_of, "values": dict(derived.values)}
-        yield f"\n# '{name}' follows from '{derived.function_of}' in all rows of the sample. If always:"
-        text = dump_toml({"derived": {name: keys}})
+    if not tables:
+        return
+    if orders := orders_in(schema, tables):
+        yield "\n# These dates are in order in all rows of the sample. If always, put above the columns:"
+        yield f"# order = {toml_text(orders)}"
+    for name, derived in {**functions_in(schema, tables), **sums_in(schema, tables)}.items():
+        sources = "', '".join(derived.sources)
+        yield f"\n# '{name}' follows from '{sources}' in all rows of the sample. If always:"
+        text = dump_toml({"derived": {name: derived.model_dump(exclude_defaults=True)}})
         yield from (f"# {line}" for line in text.splitlines() if line)
 
 

@@ -45,8 +45,6 @@ REDRAWS, SAME_CELLS = 60, 10
 """Times that rows which break a rule are drawn again; the first ones keep their cells."""
 _SHORT = 64
 """Most whole numbers in a bin that are all tried."""
-_ENOUGH = 5
-"""Least rows of a category in a sample from which a function is proposed."""
 _SUM_SLACK = 1e-9
 """Part of its largest bound by which a sum may be off."""
 Redraw = Callable[[IntArray, int], Table]
@@ -204,7 +202,7 @@ class RowRules:
         categories = names_of(self._columns[source])
         if not categories:
             raise SchemaError(f"'{name}' is a function of '{source}', which is a number", "Name a category.")
-        free = _free(self._columns[source])
+        free = free_names(self._columns[source])
         if absent := [each for each in categories if each not in derived.values and each not in free]:
             raise SchemaError(f"derived '{name}' has no value for '{absent[0]}'", "Add it to 'values'.")
         if strange := [each for each in derived.values if each not in categories]:
@@ -328,46 +326,6 @@ def dummies(schema: Schema, rows: int, rng: np.random.Generator) -> Table:
     return RowRules(schema).obeyed(table, lambda places, _: dummy_rows(schema, len(places), rng)).table
 
 
-def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedColumn]:
-    """Columns that are functions of a column of categories in all rows of public tables.
-
-    Proposals for `derived`: each category has at least `_ENOUGH` rows, the column has two values or more, and
-    neither column has empty cells.
-    """
-    columns = columns_of(schema)
-    values = [values_of(table, schema) for table in tables]
-    plain = {
-        name: np.concatenate([each[name] for each in values])
-        for name, column in columns.items()
-        if not isinstance(column, Label) and not column.nullable and getattr(column, "gaps_of", None) is None
-    }
-    functions: dict[str, DerivedColumn] = {}
-    for source, codes in plain.items():
-        categories = names_of(columns[source])
-        if not 2 <= len(categories) <= _SHORT:
-            continue
-        counts = np.bincount(codes.astype(np.int64), minlength=len(categories))
-        seen = np.flatnonzero(counts)
-        absent = {categories[code] for code in np.flatnonzero(counts == 0)}
-        if counts[seen].min() < _ENOUGH or absent - _free(columns[source]) or len(seen) < 2:
-            continue
-        first = np.array([np.argmax(codes == code) for code in range(len(categories))])
-        for name, cells in plain.items():
-            sources = {each for derived in functions.values() for each in derived.sources}
-            if name in {source, *functions, *sources} or source in functions:
-                continue
-            stated = cells[first]
-            is_function = (cells == stated[codes.astype(np.int64)]).all() and len(set(cells.tolist())) > 1
-            if is_function and getattr(columns[name], "kind", "") != "date":
-                shown = names_of(columns[name])
-                given = {
-                    categories[code]: shown[int(stated[code])] if shown else float(stated[code])
-                    for code in seen
-                }
-                functions[name] = DerivedColumn(function_of=source, values=given)
-    return functions
-
-
-def _free(column: AnyColumn) -> set[str | None]:
+def free_names(column: AnyColumn) -> set[str | None]:
     """Categories for which a derived column need not have a value."""
     return {getattr(column, "missing", None), "other" if getattr(column, "other", False) else None}

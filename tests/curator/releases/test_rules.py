@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import operator
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -352,6 +353,31 @@ def test_a_draft_proposes_functions_and_check_counts_rows_that_break_rules(tmp_p
     assert [*as_json["rules"].values()] == [
         {"never age < 25 and degree = 'doctor'": 5, "years = function of degree": 1}
     ]
+
+
+def test_a_draft_proposes_sums_and_orders_of_dates(tmp_path: Path) -> None:
+    # Sums of parts and orders of dates could be rules, and no draft named them.
+    lines = ["left,right,falls,steps,admitted,discharged,seen,degree,years"]
+    for n in range(60):
+        days = [f"2021-{1 + (n + more) % 12:02}-{1 + n % 28:02}" for more in (0, 0, 5)]
+        days[1] = f"2022-{days[1][5:]}"
+        degree = "none" if n % 3 else "school"
+        lines.append(
+            f"{n % 7},{n % 11},{n % 7 + n % 11},{n * 5 % 23},{','.join(days)},{degree},{2 + 8 * (n % 3 == 0)}"
+        )
+    (sample := tmp_path / "sample.csv").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    drafted = CliRunner().invoke(app, ["draft", str(sample)]).stdout
+    assert '# order = [["admitted", "discharged"], ["seen", "discharged"]]' in drafted
+    assert '# [derived.falls]\n# sum_of = ["left", "right"]' in drafted
+    assert "'years' follows from 'degree'" in drafted  # a degree of none is a gap of the draft
+    assert drafted.count("follows from") == 2
+    begin = drafted.index("\n# 'years'")
+    rules = re.sub(r"\n# (\[|\w+ = )", r"\n\1", drafted[begin:])
+    order = 'order = [["admitted", "discharged"], ["seen", "discharged"]]\n'
+    (schema := tmp_path / "schema.toml").write_text(order + drafted[:begin] + rules, encoding="utf-8")
+    checked = CliRunner().invoke(app, ["check", str(schema), str(sample)])
+    assert checked.exit_code == 0, checked.output
+    assert "rows break" not in checked.output
 
 
 def test_dummy_rows_obey_rules(tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""Proposals of public rules: what holds in all rows of public tables, for a person to confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, combinations, permutations
+
+import numpy as np
+
+from fedkme.answers.functions import columns_of, names_of, values_of
+from fedkme.answers.rules import free_names
+from fedkme.arrays import FloatArray
+from fedkme.tables.columns import Category, Numeric
+from fedkme.tables.rules import DerivedColumn
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+
+_MOST_NAMES, _MOST_NUMBERS = 64, 16
+"""Categories of a column that others are functions of; numbers of which sums of three are looked for."""
+_ENOUGH = 5
+"""Least rows of a category, and of a table in which a sum or an order is looked for."""
+
+
+def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedColumn]:
+    """Columns that are functions of a column of categories in all rows of public tables.
+
+    Proposals for `derived`: each category has at least `_ENOUGH` rows, and the column has two values or more.
+    """
+    columns, plain = columns_of(schema), _whole_columns(schema, tables)
+    functions: dict[str, DerivedColumn] = {}
+    for source, codes in plain.items():
+        categories = names_of(columns[source])
+        if not 2 <= len(categories) <= _MOST_NAMES:
+            continue
+        counts = np.bincount(codes.astype(np.int64), minlength=len(categories))
+        seen = np.flatnonzero(counts)
+        absent = {categories[code] for code in np.flatnonzero(counts == 0)}
+        if counts[seen].min() < _ENOUGH or absent - free_names(columns[source]) or len(seen) < 2:
+            continue
+        first = np.array([np.argmax(codes == code) for code in range(len(categories))])
+        for name, cells in plain.items():
+            sources = {each for derived in functions.values() for each in derived.sources}
+            if name in {source, *functions, *sources} or source in functions:
+                continue
+            stated = cells[first]
+            is_function = (cells == stated[codes.astype(np.int64)]).all() and len(set(cells.tolist())) > 1
+            if is_function and getattr(columns[name], "kind", "") != "date":
+                shown = names_of(columns[name])
+                given = {
+                    categories[code]: shown[int(stated[code])] if shown else float(stated[code])
+                    for code in seen
+                }
+                functions[name] = DerivedColumn(function_of=source, values=given)
+    return functions
+
+
+def sums_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedColumn]:
+    """Columns that are the sum of two or three others in all rows of public tables."""
+    numbers = {
+        name: cells
+        for name, cells in _whole_columns(schema, tables).items()
+        if getattr(columns_of(schema)[name], "kind", "") == "numeric" and len(set(cells.tolist())) > 2
+    }
+    sums: dict[str, DerivedColumn] = {}
+    for parts in chain(
+        combinations(numbers, 2), combinations(numbers, 3) if len(numbers) <= _MOST_NUMBERS else ()
+    ):
+        total = np.sum([numbers[name] for name in parts], axis=0)
+        for name in numbers.keys() - {
+            *parts,
+            *sums,
+            *(each for one in sums.values() for each in one.sources),
+        }:
+            if (
+                sums.keys().isdisjoint(parts)
+                and len(total) >= _ENOUGH
+                and np.allclose(numbers[name], total, 1e-9)
+            ):
+                sums[name] = DerivedColumn(sum_of=parts)
+    return sums
+
+
+def orders_in(schema: Schema, tables: Sequence[Table]) -> list[tuple[str, str]]:
+    """Pairs of dates of which the first is in no row after the second."""
+    columns = columns_of(schema)
+    whole = _whole_columns(schema, tables)
+    dates = {name: days for name, days in whole.items() if getattr(columns[name], "kind", "") == "date"}
+    return [
+        (one, other)
+        for one, other in permutations(dates, 2)
+        if len(dates[one]) >= _ENOUGH
+        and (dates[one] <= dates[other]).all()
+        and (dates[one] < dates[other]).any()
+    ]
+
+
+def _whole_columns(schema: Schema, tables: Sequence[Table]) -> dict[str, FloatArray]:
+    """Values of all rows by column, without the label and numbers that have gaps."""
+    values = [values_of(table, schema) for table in tables]
+    return {
+        name: np.concatenate([each[name] for each in values])
+        for name, column in columns_of(schema).items()
+        if (isinstance(column, Category) and column.gaps_of is None)
+        or (isinstance(column, Numeric) and not column.nullable)
+    }
