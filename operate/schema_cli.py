@@ -12,7 +12,6 @@ import numpy as np
 import typer
 
 from fedkme import durable
-from fedkme.answers.proposed_rules import functions_in, orders_in, sums_in
 from fedkme.answers.rules import RowRules, dummies
 from fedkme.config import dump_toml, toml_text
 from fedkme.drafts.checking import Checked, edit_lines, report_lines
@@ -29,6 +28,7 @@ from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema, schema_from
 from fedkme.tables.text import csv_text, dummy_columns
 from fedkme.verbs import AsJson, Verbs, print_json
+from operate.proposed_rules import functions_in, orders_in, sums_in
 
 app = Verbs("Draft a public schema, check files against it, make random rows for a rehearsal.")
 
