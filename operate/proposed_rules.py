@@ -15,8 +15,9 @@ from fedkme.tables.rules import DerivedColumn
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
-_MOST_NAMES, _MOST_NUMBERS = 64, 16
-"""Categories of a column that others are functions of; numbers of which sums of three are looked for."""
+_MOST_NAMES, _MOST_NUMBERS, _FEW_NUMBERS = 64, 64, 16
+"""Most categories of a column that others are functions of; most numbers of which sums of two, of three are
+looked for."""
 _ENOUGH = 5
 """Least rows of a category, and of a table in which a sum or an order is looked for."""
 
@@ -55,27 +56,22 @@ def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedCo
 
 
 def sums_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedColumn]:
-    """Columns that are the sum of two or three others in all rows of public tables."""
-    numbers = {
-        name: cells
-        for name, cells in _whole_columns(schema, tables).items()
-        if getattr(columns_of(schema)[name], "kind", "") == "numeric" and len(set(cells.tolist())) > 2
-    }
+    """Columns that are the sum of two others, or of three if numbers are few, in all rows of tables."""
+    columns, whole = columns_of(schema), _whole_columns(schema, tables)
+    names = [
+        name for name in whole if getattr(columns[name], "kind", "") == "numeric" and np.ptp(whole[name]) > 0
+    ]
     sums: dict[str, DerivedColumn] = {}
-    for parts in chain(
-        combinations(numbers, 2), combinations(numbers, 3) if len(numbers) <= _MOST_NUMBERS else ()
-    ):
-        total = np.sum([numbers[name] for name in parts], axis=0)
-        for name in numbers.keys() - {
-            *parts,
-            *sums,
-            *(each for one in sums.values() for each in one.sources),
-        }:
-            if (
-                sums.keys().isdisjoint(parts)
-                and len(total) >= _ENOUGH
-                and np.allclose(numbers[name], total, 1e-9)
-            ):
+    if not 3 <= len(names) <= _MOST_NUMBERS or len(whole[names[0]]) < _ENOUGH:
+        return sums
+    first = np.stack([whole[name][:_ENOUGH] for name in names])
+    threes = combinations(names, 3) if len(names) <= _FEW_NUMBERS else ()
+    for parts in chain(combinations(names, 2), threes):
+        total = sum(first[names.index(name)] for name in parts)
+        for name in (names[place] for place in np.flatnonzero(np.isclose(first, total).all(axis=1))):
+            taken = {*parts, *sums, *(each for one in sums.values() for each in one.sources)}
+            is_sum = np.allclose(whole[name], sum(whole[part] for part in parts), 1e-9)
+            if is_sum and name not in taken and sums.keys().isdisjoint(parts):
                 sums[name] = DerivedColumn(sum_of=parts)
     return sums
 

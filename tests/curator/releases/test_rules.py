@@ -32,6 +32,7 @@ from fedkme.releases.counts import Measurement, counts_from_bytes
 from fedkme.releases.settings import MarginalsSettings, release_settings
 from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table import Table
+from operate.proposed_rules import sums_in
 from operate.schema_cli import app
 
 Row = Mapping[str, Any]
@@ -378,6 +379,18 @@ def test_a_draft_proposes_sums_and_orders_of_dates(tmp_path: Path) -> None:
     checked = CliRunner().invoke(app, ["check", str(schema), str(sample)])
     assert checked.exit_code == 0, checked.output
     assert "rows break" not in checked.output
+
+
+def test_sums_are_not_looked_for_among_the_pixels_of_an_image() -> None:
+    columns = [{"kind": "numeric", "name": "pixel", "bounds": [0, 255], "count": 784}]
+    schema = schema_from({"columns": columns})
+    table = Table(np.random.default_rng(0).integers(0, 255, (2000, 784)).astype(np.float64), None)
+    assert sums_in(schema, [table]) == {}
+    numbers = [{"kind": "numeric", "name": f"x{n}", "bounds": [0, 900]} for n in range(60)]
+    values = np.random.default_rng(0).integers(0, 255, (2000, 60)).astype(np.float64)
+    values[:, 59] = values[:, 3] + values[:, 40]
+    (found,) = sums_in(schema_from({"columns": numbers}), [Table(values, None)]).items()
+    assert (found[0], found[1].sum_of) == ("x59", ("x3", "x40"))
 
 
 def test_dummy_rows_obey_rules(tmp_path: Path) -> None:
