@@ -327,11 +327,15 @@ def _column(
         return drafted({**spec, **gaps}, why, doubts(counts)) if spec else out(why)
     if not all(text.isprintable() for text in counts):
         return out("cells with signs that cannot be printed")
-    spec, doubt = {"kind": "category", "name": name, "categories": _sorted_names(counts)}, doubts(counts)
-    if words := [word for word in na if word != "missing"]:  # the name of the gaps' own category
+    words, own = [word for word in na if word != "missing"], list[str]()  # the name of the gaps' own category
+    if len(words) == 1 and sample.counts[""] == 0 and words[0].isprintable():
+        gaps, own = {"nullable": True, "missing": words[0]}, words  # made rows have the word, too
+    elif words:
         gaps |= {"na": words}
     else:
         gaps.pop("na", None)
+    spec = {"kind": "category", "name": name, "categories": [*_sorted_names(counts), *own]}
+    doubt = doubts(counts)
     if len(counts) > MOST_NAMES:
         if _ID.search(name):
             return out("names of persons or of rows?")
@@ -339,7 +343,8 @@ def _column(
         if frequent.total() < _MOST_ROWS * filled:
             return out(of_numbers or "too many different names")
         why = f"{len(counts) - len(frequent)} rarer names are taken as 'other'"
-        return drafted({**spec, "categories": _sorted_names(frequent), "other": True, **gaps}, doubt, why)
+        spec["categories"] = [*_sorted_names(frequent), *own]
+        return drafted({**spec, "other": True, **gaps}, doubt, why)
     if _is_open(counts):
         return drafted({**spec, "other": True, **gaps}, doubt, "other files may have other names")
     return drafted({**spec, **gaps}, doubt)

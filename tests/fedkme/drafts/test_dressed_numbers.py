@@ -20,6 +20,7 @@ from fedkme.tables.cells import plain_number
 from fedkme.tables.columns import Category, Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
+from fedkme.tables.text import text_columns
 
 UNITS = (
     "kg",
@@ -208,3 +209,19 @@ def test_small_floats_are_read_without_a_warning() -> None:
         warnings.simplefilter("error")
         drafted = draft({"v": np.array([0.1, 2.5, -3.0, 7.25] * 20, np.float16)})
     assert drafted.columns[0].spec["decimals"] == 2
+
+
+@pytest.mark.parametrize("word", ["none", "NA", "n/a", "?", "-9"])
+def test_the_only_word_for_nothing_beside_names_comes_back_as_it_was(tmp_path: Path, word: str) -> None:
+    # Education "none" came back as an empty cell.
+    cells = [(word, "school", "college")[n % 3] for n in range(90)]
+    write(tmp_path / "rows.csv", v=cells, score=[n / 4 for n in range(90)])
+    drafted = draft(tmp_path / "rows.csv")
+    schema = drafted.schema()
+    spec = schema.columns[0]
+    assert isinstance(spec, Category)
+    assert (spec.missing, spec.na, spec.nullable) == (word, (), True)
+    table = load_table(drafted.files[0], schema, "north")
+    assert text_columns(table, schema)["v"] == cells
+    (tmp_path / "gaps.csv").write_text(f"v,score\n,1\n{word},2\n", encoding="utf-8")
+    assert text_columns(load_table(tmp_path / "gaps.csv", schema, "south"), schema)["v"] == [word, word]
