@@ -120,6 +120,8 @@ def expected_members(
 
 GRACE_S = 2.0
 """Time that open calls may take to end when the curator stops."""
+_CALLS_END_S = 1.0
+"""Time that calls which were cancelled may take to clean up."""
 
 
 async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
@@ -208,17 +210,17 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
                 await health.serving(False)
                 await _drain(party.calls, party.runs, settings.drain_s, reporter)
                 await party.suspend()
-                await server.stop(None)
+                await stopped(server, None)
             else:
                 await health.serving(False)
                 await members.end()
-                await server.stop(GRACE_S)
+                await stopped(server, GRACE_S)
         except (asyncio.CancelledError, FedkmeError) as error:
             await health.serving(False)
             try:
                 await party.suspend()  # runs stay open, and owners come back
             finally:
-                await server.stop(None)
+                await stopped(server, None)
             if isinstance(error, FedkmeError):
                 raise
         finally:
@@ -299,6 +301,17 @@ async def _stop_requested(calls: ConsumerAdmission, reporter: StatusReporter) ->
         for wait in waits:
             wait.cancel()
     return terminated.is_set()
+
+
+async def stopped(server: grpc.aio.Server, grace: float | None) -> None:
+    """Stop a server and wait for the ends of the calls that it cancels.
+
+    A call of grpc that the end of the event loop cancels instead prints a traceback.
+    """
+    await server.stop(grace)
+    calls = [task for task in asyncio.all_tasks() if task.get_name() == "rpc_task"]
+    if calls:
+        await asyncio.wait(calls, timeout=_CALLS_END_S)
 
 
 async def _drain(calls: ConsumerAdmission, runs: RunQueue, drain_s: float, reporter: StatusReporter) -> None:

