@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, combinations, permutations
 
 import numpy as np
@@ -22,14 +22,14 @@ _ENOUGH = 5
 """Least rows of a category, and of a table in which a sum or an order is looked for."""
 
 
-def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedColumn]:
-    """Columns that are functions of a column of categories in all rows of public tables.
+def functions_in(schema: Schema, whole: Mapping[str, FloatArray]) -> dict[str, DerivedColumn]:
+    """Columns that are functions of a column of categories in all rows, by their `whole_columns`.
 
     Proposals for `derived`: each category has at least `_ENOUGH` rows, and the column has two values or more.
     """
-    columns, plain = columns_of(schema), _whole_columns(schema, tables)
+    columns = columns_of(schema)
     functions: dict[str, DerivedColumn] = {}
-    for source, codes in plain.items():
+    for source, codes in whole.items():
         categories = names_of(columns[source])
         if not 2 <= len(categories) <= _MOST_NAMES:
             continue
@@ -39,7 +39,7 @@ def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedCo
         if counts[seen].min() < _ENOUGH or absent - free_names(columns[source]) or len(seen) < 2:
             continue
         first = np.array([np.argmax(codes == code) for code in range(len(categories))])
-        for name, cells in plain.items():
+        for name, cells in whole.items():
             sources = {each for derived in functions.values() for each in derived.sources}
             if name in {source, *functions, *sources} or source in functions:
                 continue
@@ -55,9 +55,9 @@ def functions_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedCo
     return functions
 
 
-def sums_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedColumn]:
-    """Columns that are the sum of two others, or of three if numbers are few, in all rows of tables."""
-    columns, whole = columns_of(schema), _whole_columns(schema, tables)
+def sums_in(schema: Schema, whole: Mapping[str, FloatArray]) -> dict[str, DerivedColumn]:
+    """Columns that are the sum of two others, or of three if numbers are few, in all rows."""
+    columns = columns_of(schema)
     names = [
         name for name in whole if getattr(columns[name], "kind", "") == "numeric" and np.ptp(whole[name]) > 0
     ]
@@ -70,16 +70,16 @@ def sums_in(schema: Schema, tables: Sequence[Table]) -> dict[str, DerivedColumn]
         total = sum(first[names.index(name)] for name in parts)
         for name in (names[place] for place in np.flatnonzero(np.isclose(first, total).all(axis=1))):
             taken = {*parts, *sums, *(each for one in sums.values() for each in one.sources)}
-            is_sum = np.allclose(whole[name], sum(whole[part] for part in parts), 1e-9)
-            if is_sum and name not in taken and sums.keys().isdisjoint(parts):
+            if name in taken or not sums.keys().isdisjoint(parts):
+                continue
+            if np.allclose(whole[name], sum(whole[part] for part in parts), 1e-9):
                 sums[name] = DerivedColumn(sum_of=parts)
     return sums
 
 
-def orders_in(schema: Schema, tables: Sequence[Table]) -> list[tuple[str, str]]:
+def orders_in(schema: Schema, whole: Mapping[str, FloatArray]) -> list[tuple[str, str]]:
     """Pairs of dates of which the first is in no row after the second."""
     columns = columns_of(schema)
-    whole = _whole_columns(schema, tables)
     dates = {name: days for name, days in whole.items() if getattr(columns[name], "kind", "") == "date"}
     return [
         (one, other)
@@ -90,7 +90,7 @@ def orders_in(schema: Schema, tables: Sequence[Table]) -> list[tuple[str, str]]:
     ]
 
 
-def _whole_columns(schema: Schema, tables: Sequence[Table]) -> dict[str, FloatArray]:
+def whole_columns(schema: Schema, tables: Sequence[Table]) -> dict[str, FloatArray]:
     """Values of all rows by column, without the label and numbers that have gaps."""
     values = [values_of(table, schema) for table in tables]
     return {

@@ -28,7 +28,7 @@ from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema, schema_from
 from fedkme.tables.text import csv_text, dummy_columns
 from fedkme.verbs import AsJson, Verbs, print_json
-from operate.proposed_rules import functions_in, orders_in, sums_in
+from operate.proposed_rules import functions_in, orders_in, sums_in, whole_columns
 
 app = Verbs("Draft a public schema, check files against it, make random rows for a rehearsal.")
 
@@ -66,10 +66,11 @@ def _functions(drafted: Draft) -> Iterator[str]:
         return
     if not tables:
         return
-    if orders := orders_in(schema, tables):
+    whole = whole_columns(schema, tables)
+    if orders := orders_in(schema, whole):
         yield "\n# These dates are in order in all rows of the sample. If always, put above the columns:"
         yield f"# order = {toml_text(orders)}"
-    for name, derived in {**functions_in(schema, tables), **sums_in(schema, tables)}.items():
+    for name, derived in {**functions_in(schema, whole), **sums_in(schema, whole)}.items():
         sources = "', '".join(derived.sources)
         yield f"\n# '{name}' follows from '{sources}' in all rows of the sample. If always:"
         text = dump_toml({"derived": {name: derived.model_dump(exclude_defaults=True)}})

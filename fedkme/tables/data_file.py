@@ -124,8 +124,11 @@ class DataFile(Settings):
         own = self.column(name)
         decimal = own.decimal or self.decimal
         thousands = self.thousands if own.thousands is None else own.thousands
-        signs = {"decimal": decimal, "thousands": "" if thousands == decimal else thousands}
-        return self if signs == self.model_dump(include={*signs}) else self.model_copy(update=signs)
+        if thousands == decimal:
+            thousands = ""
+        if (decimal, thousands) == (self.decimal, self.thousands):
+            return self
+        return self.model_copy(update={"decimal": decimal, "thousands": thousands})
 
     @property
     def plain_numbers(self) -> bool:

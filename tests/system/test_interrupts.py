@@ -140,7 +140,7 @@ async def test_a_stopped_server_leaves_no_call_to_the_end_of_the_loop() -> None:
     async def answer(request: bytes, context: Any) -> bytes:
         begun.set()
         try:
-            await asyncio.sleep(WAIT_S)
+            await asyncio.Event().wait()
         finally:
             for _ in range(50):
                 await asyncio.sleep(0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -175,9 +175,10 @@ def test_names_with_digits_stay_names(tmp_path: Path, cells: list[str]) -> None:
         (lambda n: f"{n * 3} Personen im Haushalt", "text behind them"),
     ],
 )
-def test_what_is_left_out_is_called_what_it_is(tmp_path: Path, write_one: object, says: str) -> None:
+def test_what_is_left_out_is_called_what_it_is(
+    tmp_path: Path, write_one: Callable[[int], str], says: str
+) -> None:
     # 120/80 and 6:30 had "too many different names", or were identifiers.
-    assert callable(write_one)
     spec, why = drafted_as(tmp_path / "rows.csv", [write_one(n) for n in range(300)])
     assert spec is None
     assert says in why

@@ -20,9 +20,9 @@ HEADER = ["age", "sex", "bmi"]
 ROWS = [[str(20 + n % 60), "fm"[n % 2], f"{18 + n % 17}.{n % 10}"] for n in range(80)]
 
 
-def text(*rows: list[str], quoting: int = csv.QUOTE_MINIMAL) -> str:
+def text(*rows: list[str]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n", quoting=quoting).writerows(rows)  # type: ignore[arg-type]
+    csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 
