@@ -183,14 +183,15 @@ class Chances:
         columns = (
             np.stack([each.column for each in moments], axis=1) if moments else np.zeros((len(chances), 1))
         )
-        free = columns - _means(columns, self.parent, len(counts))[self.parent]
+        rows = np.maximum(np.bincount(self.parent), 1)[:, None]
+        free = columns - (self._cells @ columns / rows)[self.parent]
         wanted = np.array([each.wanted for each in moments])
         for step in range(_STEPS):
             for table in tables:
                 ratio = table.counts / np.maximum(table.cells @ chances, 1e-9)
                 chances *= np.clip(ratio, 1.0 / _MOST_STEP, _MOST_STEP)[table.codes]
             if tables:
-                chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-300)
+                _sum_to_one(chances)
             if moments:
                 means = chances @ score
                 spread = np.maximum(chances @ score**2 - means**2, 0.0)
@@ -198,12 +199,12 @@ class Chances:
                 gap = wanted - columns.T @ means / len(means)
                 pull = np.clip(free @ np.linalg.solve(slope, gap), -_MOST_STEP, _MOST_STEP)
                 chances *= np.exp(pull[:, None] * score)
-                chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-300)
+                _sum_to_one(chances)
                 if not tables and np.abs(gap).max() < _CLOSE:
                     break
             for _ in range(_SCALINGS if step == _STEPS - 1 else 1):
                 chances *= (counts / np.maximum(self._cells @ chances, 1e-12))[self.parent]
-                chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-300)
+                _sum_to_one(chances)
         return Chances(self.parent, chances)
 
     def drawn(self, others: Sequence[IntArray | FloatArray], generator: np.random.Generator) -> IntArray:
@@ -243,10 +244,8 @@ class WantedTable:
     counts: FloatArray
 
 
-def _means(values: FloatArray, cells: IntArray, count: int) -> FloatArray:
-    """Mean of each column of values in each cell, (cells, columns)."""
-    rows = np.maximum(np.bincount(cells, minlength=count), 1)
-    return np.stack([np.bincount(cells, column, minlength=count) / rows for column in values.T], axis=1)
+def _sum_to_one(chances: FloatArray) -> None:
+    chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-300)
 
 
 def one_hot(codes: IntArray, size: int) -> sparse.csr_matrix:
