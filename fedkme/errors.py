@@ -3,8 +3,6 @@
 Messages name the party, the run, the round and the remedy; never a private value.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import sys
@@ -37,6 +35,11 @@ class FedkmeError(Exception):
     code: ClassVar[int] = 1
     title: ClassVar[str] = "failure"
 
+    def __init_subclass__(cls, code: int | None = None, title: str = "") -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code, cls.title = code, title
+
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(cause)
         self.cause = cause
@@ -50,273 +53,159 @@ class FedkmeError(Exception):
         return type(self).__new__, (type(self), self.cause), self.__dict__
 
 
-class CommandLineError(FedkmeError):
+class CommandLineError(FedkmeError, code=2, title="command line"):
     """A verb or an option does not exist, or lacks its value."""
 
-    code = 2
-    title = "command line"
 
-
-class ConfigError(FedkmeError):
+class ConfigError(FedkmeError, code=10, title="configuration"):
     """A configuration file or `--set` value is wrong."""
 
-    code = 10
-    title = "configuration"
 
-
-class SchemaError(FedkmeError):
+class SchemaError(FedkmeError, code=11, title="schema"):
     """A public schema is inconsistent, or two parties hold different schemas."""
 
-    code = 11
-    title = "schema"
 
-
-class DataError(FedkmeError):
+class DataError(FedkmeError, code=12, title="data"):
     """Rows do not fit the public schema: shape, NaN, bounds, categories."""
 
-    code = 12
-    title = "data"
 
-
-class MissingDependencyError(FedkmeError):
+class MissingDependencyError(FedkmeError, code=13, title="missing package"):
     """An optional package is needed and not installed."""
 
-    code = 13
-    title = "missing package"
 
-
-class ExtensionError(FedkmeError):
+class ExtensionError(FedkmeError, code=14, title="extension"):
     """A package registers an extension that cannot be used."""
 
-    code = 14
-    title = "extension"
 
-
-class QuestionError(FedkmeError):
+class QuestionError(FedkmeError, code=15, title="question"):
     """A question to a release is not understood, or names something that the release's schema lacks."""
 
-    code = 15
-    title = "question"
 
-
-class NotEnoughRowsError(FedkmeError):
+class NotEnoughRowsError(FedkmeError, code=20, title="not enough rows"):
     """The requested summary has more rows than exist."""
 
-    code = 20
-    title = "not enough rows"
 
-
-class QuorumError(FedkmeError):
+class QuorumError(FedkmeError, code=21, title="quorum"):
     """Fewer owners are left than the run's quorum."""
 
-    code = 21
-    title = "quorum"
 
-
-class MissingOwnersError(FedkmeError):
+class MissingOwnersError(FedkmeError, code=22, title="missing owners"):
     """Expected owners did not join in time."""
 
-    code = 22
-    title = "missing owners"
 
-
-class OwnerLostError(FedkmeError):
+class OwnerLostError(FedkmeError, code=23, title="owner lost"):
     """An owner's stream ended, or the owner stopped answering; the run continues without the owner."""
 
-    code = 23
-    title = "owner lost"
 
-
-class OwnerFaultError(FedkmeError):
+class OwnerFaultError(FedkmeError, code=24, title="owner's fault"):
     """An owner answered a directive with a fault of its own."""
 
-    code = 24
-    title = "owner's fault"
 
-
-class BidMismatchError(FedkmeError):
+class BidMismatchError(FedkmeError, code=25, title="bid mismatch"):
     """A revealed row is not the row of the bid; the owner is quarantined for the run."""
 
-    code = 25
-    title = "bid mismatch"
 
-
-class IncompleteSummaryError(FedkmeError):
+class IncompleteSummaryError(FedkmeError, code=26, title="incomplete summary"):
     """A summary has fewer rows than requested; the rows are written."""
 
-    code = 26
-    title = "incomplete summary"
 
-
-class NotJudgedError(FedkmeError):
+class NotJudgedError(FedkmeError, code=27, title="not judged"):
     """A complete summary could not be judged."""
 
-    code = 27
-    title = "not judged"
 
-
-class NotMadeError(FedkmeError):
+class NotMadeError(FedkmeError, code=28, title="not made"):
     """A release or summary is on disk, and a file or figure that is computed from it could not be made."""
 
-    code = 28
-    title = "not made"
 
-
-class ProtocolVersionError(FedkmeError):
+class ProtocolVersionError(FedkmeError, code=30, title="protocol version"):
     """Two parties speak different versions of the wire contract."""
 
-    code = 30
-    title = "protocol version"
 
-
-class MessageTooLargeError(FedkmeError):
+class MessageTooLargeError(FedkmeError, code=31, title="message size"):
     """A message is over the size cap of the wire."""
 
-    code = 31
-    title = "message size"
 
-
-class ProtocolError(FedkmeError):
+class ProtocolError(FedkmeError, code=32, title="protocol"):
     """A peer sent a message that the contract does not allow at this point."""
-
-    code = 32
-    title = "protocol"
 
     def __init__(self, cause: str, remedy: str = SAME_RELEASE) -> None:
         super().__init__(cause, remedy)
 
 
-class IdentityError(FedkmeError):
+class IdentityError(FedkmeError, code=33, title="identity"):
     """A party's name is taken, unknown, or not the name in its certificate."""
 
-    code = 33
-    title = "identity"
 
-
-class ConnectionFailedError(FedkmeError):
+class ConnectionFailedError(FedkmeError, code=34, title="connection"):
     """The other side cannot be reached or closed the connection."""
 
-    code = 34
-    title = "connection"
 
-
-class FencedError(FedkmeError):
+class FencedError(FedkmeError, code=35, title="fenced"):
     """A later process of the same identity took this one's place."""
 
-    code = 35
-    title = "fenced"
 
-
-class PartyFailedError(FedkmeError):
+class PartyFailedError(FedkmeError, code=40, title="party failed"):
     """A process that the launcher started ended with an error."""
 
-    code = 40
-    title = "party failed"
 
-
-class LedgerError(FedkmeError):
+class LedgerError(FedkmeError, code=50, title="ledger"):
     """A ledger was altered, cut, or does not agree with the ledger of the other side."""
 
-    code = 50
-    title = "ledger"
 
-
-class AuditError(FedkmeError):
+class AuditError(FedkmeError, code=51, title="audit"):
     """The audit of a mechanism contradicts the mechanism's claim."""
 
-    code = 51
-    title = "audit"
 
-
-class NotVerifiedError(FedkmeError):
+class NotVerifiedError(FedkmeError, code=61, title="not verified"):
     """A verification found no fault, but lacked some of the files."""
 
-    code = 61
-    title = "not verified"
 
-
-class BudgetError(FedkmeError):
+class BudgetError(FedkmeError, code=52, title="budget"):
     """A run would exceed a budget; it is refused before anything is computed."""
 
-    code = 52
-    title = "budget"
 
-
-class PkiError(FedkmeError):
+class PkiError(FedkmeError, code=60, title="pki"):
     """A request to an authority's folder failed; no certificate was issued or revoked, no file written."""
 
-    code = 60
-    title = "pki"
 
-
-class StoreError(FedkmeError):
+class StoreError(FedkmeError, code=53, title="store"):
     """A party's store cannot be opened or written, is in use, or is of a newer version."""
 
-    code = 53
-    title = "store"
 
-
-class ArchiveError(StoreError):
+class ArchiveError(StoreError, code=63, title="archive"):
     """An archive of a party's store is missing or was changed; the rest of the store still works."""
 
-    code = 63
-    title = "archive"
 
-
-class PolicyError(FedkmeError):
+class PolicyError(FedkmeError, code=54, title="policy"):
     """An owner's policy does not allow a question; it is refused before anything is computed."""
 
-    code = 54
-    title = "policy"
 
-
-class ApprovalError(PolicyError):
+class ApprovalError(PolicyError, code=62, title="approval"):
     """An owner that approves runs by hand has not approved this run yet; it may still approve a later try."""
 
-    code = 62
-    title = "approval"
 
-
-class QuotaError(FedkmeError):
+class QuotaError(FedkmeError, code=55, title="quota"):
     """A consumer requests more than the curator's quota allows."""
 
-    code = 55
-    title = "quota"
 
-
-class CancelledRunError(FedkmeError):
+class CancelledRunError(FedkmeError, code=56, title="cancelled"):
     """A run was cancelled; what was gathered so far is kept."""
 
-    code = 56
-    title = "cancelled"
 
-
-class StoppingError(FedkmeError):
+class StoppingError(FedkmeError, code=57, title="stopping"):
     """The curator is stopping and takes no new runs."""
 
-    code = 57
-    title = "stopping"
 
-
-class SecureAggregationError(FedkmeError):
+class SecureAggregationError(FedkmeError, code=58, title="secure aggregation"):
     """Secure aggregation cannot continue: too few owners, a value out of range, a malformed message."""
 
-    code = 58
-    title = "secure aggregation"
 
-
-class SealedBoxError(FedkmeError):
+class SealedBoxError(FedkmeError, code=59, title="sealed box"):
     """A sealed box cannot be opened: it is damaged, for another run or key, or its keys are lost."""
 
-    code = 59
-    title = "sealed box"
 
-
-class InterruptedRunError(FedkmeError):
+class InterruptedRunError(FedkmeError, code=130, title="interrupted"):  # what shells report for ctrl-C
     """The user interrupted the run; what was gathered so far is kept."""
-
-    code = 130  # what shells report for ctrl-C
-    title = "interrupted"
 
 
 class FedkmeWarning(UserWarning):
