@@ -1,7 +1,5 @@
 """`fedkme consumer`: the verbs of a consumer's host."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The gate: declares every disclosure of D_v; the ledger has each line before anything leaves."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 

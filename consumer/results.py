@@ -1,7 +1,5 @@
 """Result files in a consumer's output folder: complete, private, and on disk before any report."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

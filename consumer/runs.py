@@ -1,7 +1,5 @@
 """A consumer's runs at its curator: list them, follow one, cancel one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Settings of a consumer's request for a summary."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal, Self
 

@@ -1,7 +1,5 @@
 """`fedkme curator`: the verbs of the curator's host."""
 
-from __future__ import annotations
-
 import contextlib
 from datetime import UTC, datetime
 from pathlib import Path

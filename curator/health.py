@@ -1,7 +1,5 @@
 """Health and reflection: what load balancers, service managers and `fedkme doctor` ask of a curator."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics of a curator for Prometheus."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

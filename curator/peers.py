@@ -1,7 +1,5 @@
 """Peers of a curator: names, certificates and quotas; unexpected errors are hidden from peers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Settings of a curator's process, the file CURATOR.toml."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self

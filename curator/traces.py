@@ -1,7 +1,5 @@
 """Spans of a curator's runs, made from its reports and questions."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

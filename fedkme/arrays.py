@@ -10,8 +10,6 @@ numbers below 2^40, divided by a number that is at least 2^-40, stay below 2^173
 A refusal depends on the peer's numbers alone, never on a row.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

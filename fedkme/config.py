@@ -1,7 +1,5 @@
 """Reading of configuration: TOML to frozen, validated settings; errors name the key and the remedy."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import json

@@ -1,7 +1,5 @@
 """Descriptions of settings: JSON Schema with docstrings as descriptions, and lines for people."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import inspect

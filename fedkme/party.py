@@ -1,7 +1,5 @@
 """Settings common to all parties' configurations: identity, randomness, time limits."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Field names are the words of the protocol; `fedkme.wire.codecs` turns them into messages and back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

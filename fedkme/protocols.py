@@ -10,8 +10,6 @@ To add a protocol, write its folder at each party and one row here. An auction o
 another package brings adds its row by an entry point (docs/extending.md).
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

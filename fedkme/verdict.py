@@ -5,8 +5,6 @@ Summaries and releases, the terminal, the page, the data card and the API have t
 `sim.evaluation.grades` the rows of a release by the owners' rows, which a simulation alone can see.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """`fedkme audit`: verifies ledgers and states their cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace

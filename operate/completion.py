@@ -1,7 +1,5 @@
 """Completion of words in a shell: verbs from a table, words after a verb from its own command line."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Callable, Mapping

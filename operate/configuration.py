@@ -1,7 +1,5 @@
 """Configuration files: the role of a file, its validity, and the files of rows that it names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ has its own proof, ledger lines and audit (`curator/releases/marginals/budget.py
 post-processing of public data, so a schema with these cuts costs nothing more.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

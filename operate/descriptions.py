@@ -3,8 +3,6 @@
 Both come from the settings classes: types, defaults, limits, and the docstring of each attribute.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Proposals of public rules: what holds in all rows of public tables, for a person to confirm."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain, combinations, permutations
 

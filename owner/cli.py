@@ -1,7 +1,5 @@
 """`fedkme owner`: the verbs of an owner's host."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 from dataclasses import asdict

@@ -4,8 +4,6 @@ A directive that comes again gets the same answer: no noise is drawn and no row 
 one directive at a time, and the next one only after it has stored the answer. So the last answer suffices.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from fedkme.directives import Answer, Directive, Refusal, Unreadable

@@ -4,8 +4,6 @@ An owner offers keys before a run has a plan, and takes the group secret when th
 is started again has other keys: a gift for the old ones does not open, and the owner leaves that run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 The owners share little: docs/decisions/024-many-owners-and-clusters.md has the list.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Metrics of an owner for Prometheus."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

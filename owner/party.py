@@ -4,8 +4,6 @@ An owner is the same on a host, in a test and in a simulation within one process
 its `RunManager` differ.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """All runs of an owner: one handler per run; every answer is on disk before it leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from fedkme.directives import (

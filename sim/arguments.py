@@ -1,7 +1,5 @@
 """Command-line arguments that several verbs share: the scenario and the place where tasks run."""
 
-from __future__ import annotations
-
 import importlib
 from enum import StrEnum
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Settings of a simulation: its scenario, its summary, and how to run both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self

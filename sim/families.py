@@ -3,8 +3,6 @@
 A family is one class here. Runs of sums make no summary: their page is sim/report/release_page.py.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any

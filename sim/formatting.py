@@ -1,7 +1,5 @@
 """Format of a run's names and numbers, on the page and on a terminal alike."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM during a simulation, and a way to run async work from any thread or notebook."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import signal

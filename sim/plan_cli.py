@@ -1,7 +1,5 @@
 """`fedkme plan`: advice on the protocol to take, before any run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Progress of long work, for people: lines, above a bar where there is a terminal."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

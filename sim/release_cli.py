@@ -1,7 +1,5 @@
 """`fedkme release`: synthetic data from pooled owners, simulated."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import os

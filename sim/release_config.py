@@ -1,7 +1,5 @@
 """Settings of a simulated release: its scenario, its method, and how to run the parties."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One simulated release from its settings to a finished folder, by either engine."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """One simulation from its settings to a finished folder."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Files of the scenarios that ship with the package; imports nothing that builds a scenario."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -4,8 +4,6 @@ While the run goes on, the state comes from the curator: from the page of its pr
 this process. After the run, the page is the run's report.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

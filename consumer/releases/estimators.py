@@ -18,8 +18,6 @@ noise, directions in which the data hardly vary count for less, since they hold 
 would drown in the J sigma^2 that they add. The sample is the consumer's own: it is not protected here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

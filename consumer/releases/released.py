@@ -7,8 +7,6 @@
 No party is asked for anything: everything here is post-processing of `release.npz` and the files next to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The consumer's process: requests a summary, protects D_v, receives the rows and judges them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator

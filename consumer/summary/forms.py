@@ -4,8 +4,6 @@ The forms are p rows of equal weight (`summary.npz`); at most p rows with weight
 and the weights `w`); and p rows with repetitions (`repeats.npz`), for programs that take no weights.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

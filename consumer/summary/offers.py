@@ -1,7 +1,5 @@
 """A consumer's part of a summary, on values: request, offer for the run's plan, choice of rows."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 from collections.abc import Iterable, Sequence

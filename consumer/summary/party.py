@@ -4,8 +4,6 @@ A consumer is the same on a host, in a test and in a simulation within one proce
 to the curator differ.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The end of a command that received rows: writes the rows, chooses p of them and judges these."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from consumer.results import (

@@ -12,8 +12,6 @@ docs/metrics.md has how often the promise held on layouts that the grades were n
 columns and no labels: shares of classes have a yardstick of their own (classes.py).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Choice among rows of a release by D_v, or by a part of D_v, in the exact kernel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 

@@ -8,8 +8,6 @@ all messages of a consumer with two neighbouring D_v). A release that is in the 
 so that owners pay once for any number of targets.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from consumer.releases.client import OPEN, ReleaseConsumerSettings

@@ -17,8 +17,6 @@ independent, with labels at random, come as close on some tables. So the same ch
 is good (`consumer.target.training` trains the models).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

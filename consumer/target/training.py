@@ -13,8 +13,6 @@ leaves out, so it is short where D_v is small.
 The control, rows of independent columns chosen and weighed for the target, is in the table and never named.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import warnings

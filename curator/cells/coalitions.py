@@ -10,8 +10,6 @@ member that has no row of its piece fills its order from these cells.
 All functions take orders and public numbers: no function reads a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ docs/decisions/007. A sketch is a question to the pool under the name RUN/cells,
 book is public from then on, D_v is counted in it, and owners' histograms are too.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

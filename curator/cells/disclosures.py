@@ -4,8 +4,6 @@ The curator sees an owner's noisy histogram, and orders tell other owners about 
 which the owner writes in the same words. D_v's histogram has such lines too, which the consumer writes.
 """
 
-from __future__ import annotations
-
 from curator.summary.disclosures import RunDisclosures, validation_lines
 from fedkme.cells.disclosures import Counts, histogram_disclosures, histogram_nonce, pick_nonces
 from fedkme.exchange import Offer

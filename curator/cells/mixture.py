@@ -27,8 +27,6 @@ squared distance of nu/m from the mixture w over that from the pool, each less i
 The fit is symmetric in owners: equal histograms and sizes get equal weights.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -19,8 +19,6 @@ sample of the pool, stratified by owner. The other rows are ordered by cells.
 q and nu are noisy, m and m_j public: no function here reads a row, so orders cost no privacy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

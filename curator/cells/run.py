@@ -6,8 +6,6 @@ rows than its order deviates; other owners are neither asked for the missing row
 ends for an owner with its own answer, before the curator prunes rows.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence

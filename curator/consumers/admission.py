@@ -1,7 +1,5 @@
 """Admission of consumers' calls, shared by every service."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine

@@ -1,7 +1,5 @@
 """Call of one consumer, on the curator's side."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence

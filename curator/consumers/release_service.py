@@ -3,8 +3,6 @@
 The run outlives the call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -1,7 +1,5 @@
 """Service for a consumer's call for a summary: plan, offer, run, rows; the run outlives the call."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter

@@ -5,8 +5,6 @@ the same number, on the next stream; the owner answers with the same bytes. Answ
 dropped. No code here knows gRPC, so that tests can put any network between curator and owner.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Coroutine

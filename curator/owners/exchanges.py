@@ -10,8 +10,6 @@ starts nothing at the owner, but it fixes the run's owners. An owner that comes 
 run. An owner that restarts in between leaves this run, because its new keys cannot open the secret.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar

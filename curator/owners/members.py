@@ -1,7 +1,5 @@
 """Register of owners: which process of each owner is served, and which owners are here; it knows no gRPC."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence

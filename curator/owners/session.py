@@ -1,7 +1,5 @@
 """Sessions by which a protocol talks to an owner in one run, over any connection."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

@@ -22,8 +22,6 @@ again and costs nothing. The curator is trusted not to lose that file: whoever c
 rows.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import math

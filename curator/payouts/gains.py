@@ -35,8 +35,6 @@ that there is to divide. Wins are the private form that is useful: noise of scal
 rows of an owner.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

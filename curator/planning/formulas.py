@@ -15,8 +15,6 @@ cube. All constants are fitted to measurements (`python -m lab.forecast.fit` fit
 docs/planning.md has their errors.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

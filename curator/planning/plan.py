@@ -4,8 +4,6 @@ A choice is a function of public numbers alone (p, |D_v|, epsilon, the schema, e
 it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ The rule looks at the schema and at the task; sizes, epsilon and trust give the 
 nothing private, so everybody may know it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Errors are MMD^2 to fresh rows of the target over those of exact greedy choice, 
 (`python -m lab.market.target`, lab/results/targets.md); a plan reads no row and has none of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Files that a consumer receives; equal values give equal bytes, as no file holds a time."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from collections.abc import Callable, Mapping

@@ -16,8 +16,6 @@ different columns) then have the exact expectation over the draw of the category
 `gumbel`, samples with a straight-through gradient.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Interface of all release methods: questions to owners, then post-processing."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -8,8 +8,6 @@ claim no more than the release supports: in an image no mean is nearer to a boun
 All of it is post-processing.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ A *soft row* is a point of the schema's model space: numbers in [0, 1] by the pu
 category a vector of probabilities, divided by sqrt(2).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise

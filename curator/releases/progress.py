@@ -1,7 +1,5 @@
 """Progress reports of a training, early results included."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -19,8 +19,6 @@ The restart with the smallest objective is returned; the objective reads public 
 nothing. The same inputs and seed give the same points on the same kind of machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ No function here reads private rows. Each basis function costs noise of the same
 less than `tolerance` to the span are left out.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -6,8 +6,6 @@ and the caller is responsible for them: the consumer's own rows, public rows, or
 released embedding reads no row).
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

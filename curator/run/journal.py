@@ -5,8 +5,6 @@ restarts runs the same code from its first line. The journal gives the run the s
 end, and keeps ledger lines from being written twice. docs/decisions/004 has the argument.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Record of a release run and the run's folder: readable with a text editor and numpy alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ which answer came first. An owner that is lost or answers with a fault leaves th
 below the quorum the run stops.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """One run at the curator: its document, how far it is, and who follows it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

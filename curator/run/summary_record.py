@@ -3,8 +3,6 @@
 For the curator alone: other owners must not learn who won which round.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -7,8 +7,6 @@ died before is asked again where the curator is trusted with sums, and costs aga
 not end with the consumer's call: a second attempt would find owners that have left the first.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable, Sequence

@@ -7,8 +7,6 @@ owner that comes later decides by the invitation alone; so does an owner of an e
 know the question.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

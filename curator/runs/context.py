@@ -1,7 +1,5 @@
 """Parts of a curator that all of its runs share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace

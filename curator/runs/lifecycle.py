@@ -4,8 +4,6 @@ After a crash the lifecycle of a run is carried out again and does the same, fro
 journal. Summaries and releases differ in their `Body`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -4,8 +4,6 @@ Consumers' services decode messages, call `Preparation`, and encode the answers;
 calls it in the same way.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

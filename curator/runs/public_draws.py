@@ -1,7 +1,5 @@
 """Public draws of a run: its seed, its h1 and its reference rows."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 

@@ -1,7 +1,5 @@
 """Queue of the curator's runs: asked, queued, running, over; no run is lost when the process dies."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

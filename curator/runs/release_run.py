@@ -7,8 +7,6 @@ restarts repeats all steps (docs/decisions/006), and so does a curator that is a
 release (`curator.run.release_record.completed`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The lifecycle of a run plans and carries out any summary by `Family`: the agreem
 offers, and the run's body.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 

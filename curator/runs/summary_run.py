@@ -1,7 +1,5 @@
 """Body of a run that makes a summary, from its document to its record on disk."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ clear the question is asked again, and an owner that does not answer again is ch
 sent. A curator that is told to stop first waits a little for the end of a secure sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 

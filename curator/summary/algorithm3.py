@@ -4,8 +4,6 @@ Step numbers are the paper's. docs/errata.md explains the differences to the pap
 averages for sums, q for l, the pool re-scored each round.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

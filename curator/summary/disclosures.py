@@ -11,8 +11,6 @@ message to owners or at the end. The first release reads the public seed set alo
 disclosure.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 

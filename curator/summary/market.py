@@ -4,8 +4,6 @@ Every row that comes is counted, checked against the public schema and against i
 enters the pool. An owner whose row does not match is out of the run.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ Uniform sampling takes p/K rows from every owner, drawn by the owner, without a 
 of Sarpatwar 2019, Section 4, c). It costs no privacy beyond the rows themselves.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence, Set

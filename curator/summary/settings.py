@@ -1,7 +1,5 @@
 """Settings of a summary run on the curator's side."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np

@@ -6,8 +6,6 @@ never computes h1 itself. The consumer checks, after opening the boxes, that eac
 (`fedkme.sealed.rows.mismatched`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 

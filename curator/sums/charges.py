@@ -11,8 +11,6 @@ may have left an owner and never came counts too: that of each owner that was as
 earlier one, and did not refuse. Such vectors are charged in lines that are marked as not certain.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

@@ -6,8 +6,6 @@ all survivors (docs/decisions/005). The plan counts on the noise of m = n - D - 
 total is at least as private as planned, and noisier by up to n / m in variance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -6,8 +6,6 @@ owners that agreed on the parameters may be missing at the end (docs/decisions/0
 question fails and nothing is opened.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -3,8 +3,6 @@
 No answer is stored: exact sums must not reach the curator's disk (docs/decisions/006).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings of runs of sums, on the curator's side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field, model_validator

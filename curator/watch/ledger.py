@@ -1,7 +1,5 @@
 """Figures of the ledger for the page to watch, read as it grows: rows that came, privacy, budget."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

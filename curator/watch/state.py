@@ -4,8 +4,6 @@ Notes are folded from the events that the curator reports. A curator that restar
 journal and reports the run's events again, so notes need no storage.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

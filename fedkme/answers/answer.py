@@ -4,8 +4,6 @@ Answers are post-processing of a release. They read nothing private and cost no 
 questions are asked.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress

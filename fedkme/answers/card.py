@@ -1,7 +1,5 @@
 """Answers as text, the ten usual answers of a data card, and the verdict on the release that follows."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,7 +1,5 @@
 """`fedkme ask`: questions to a release, answered with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

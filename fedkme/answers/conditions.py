@@ -1,7 +1,5 @@
 """Conditions of questions as functions of a row, checked against the columns of a schema."""
 
-from __future__ import annotations
-
 import difflib
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence

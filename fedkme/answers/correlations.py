@@ -15,8 +15,6 @@ fine bins show mere noise. A few rows at the ends of wide public bounds would ch
 noisy count excludes them. Answers say so.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -26,8 +26,6 @@ number alone are answered by fine bins (`fedkme.releases.fine`). Where the least
 table that was not measured, the bounds allow all rows to lie in the cell that is farthest from the mean.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence

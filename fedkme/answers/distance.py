@@ -14,8 +14,6 @@ A table is chosen before it is counted, by other noise, so its own noise has mea
 Everything here is post-processing of what was released.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Estimates of quantities with their intervals, from the means that a release gives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -6,8 +6,6 @@ figure is a `ReleasedFigure`, which has no arithmetic and no order. `most` and `
 it holds with 95 % although each of its bounds may be wrong.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

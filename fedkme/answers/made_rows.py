@@ -1,7 +1,5 @@
 """Exact answers from rows: the synthetic rows of a release, or the rows of a table."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

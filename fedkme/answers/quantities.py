@@ -1,7 +1,5 @@
 """Quantities that questions ask for: each is built from means of functions of a row, and has its limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

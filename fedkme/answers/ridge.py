@@ -1,7 +1,5 @@
 """Ridge regressions of functions on released features, over public rows alone."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -15,8 +15,6 @@ caller, at first with other values in the same cells, then from the model. What 
 replaced by copies of rows that do not, which are counted. So no made row breaks a rule, or none is made.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ sensitivity of a histogram does not depend on B or on the origin of the cells. A
 seed rows (k-means) at no cost, or from a noisy sketch (fedkme.cells.sketch) as post-processing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -43,8 +43,6 @@ is uncorrelated in the pool with every pick. These directions take the place of 
 functions of menu and picks alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Disclosures of a summary by cells: the lines that both sides write in their ledgers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

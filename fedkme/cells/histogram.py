@@ -15,8 +15,6 @@ lattice and rounded with halves up (`whole`); counts are whole, so rounding the 
 which is post-processing.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """z(x): a short vector of norm at most 1 for each row, the same for every party, from public values only."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from dataclasses import dataclass

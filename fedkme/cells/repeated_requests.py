@@ -8,8 +8,6 @@ distributions; by the Gaussian's own law), so their minimum is exact, too. With 
 event for each draw.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

@@ -24,8 +24,6 @@ aggregation needs it (diameter DIAMETER_STEPS, bound `largest_step`, step 1). Th
 added once. The noisy matrix is symmetric, as it is built from its upper triangle.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

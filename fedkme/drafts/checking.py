@@ -5,8 +5,6 @@ edit, which is for whoever may see the rows, has names that many rows have, boun
 cell that everybody uses.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Detection of a file's dialect: encoding, separator, signs of numbers, words for empty cells."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import re

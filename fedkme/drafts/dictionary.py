@@ -3,8 +3,6 @@
 A dictionary describes possible values without rows: no part of its draft comes from data.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Bounds and names that come from rows disclose these rows without any epsilon: each is marked `FROM_DATA`.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections import Counter

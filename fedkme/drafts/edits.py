@@ -4,8 +4,6 @@ In a text single keys change, and remarks, order and blank lines stay. Every edi
 with the values that it should give, so a form of TOML that the edit does not know is refused, never damaged.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import tomllib

@@ -5,8 +5,6 @@ file without settings, goes to the schema. Names are added to the schema only if
 ones become `other`, which tells nothing of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Detection of a text file's layout: separator of cells, lines above the header, totals at the end."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter

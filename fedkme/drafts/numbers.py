@@ -1,7 +1,5 @@
 """Keys of a column of numbers or dates: bounds, decimals, codes for nothing, atoms, scale, form."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 Needs are what an edit is made of (fitting.py); nothing here decides who says what.
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import re

@@ -3,8 +3,6 @@
 A hint turns such a word into a setting that a person can see. Readers of rows do not use these tables.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 import unicodedata

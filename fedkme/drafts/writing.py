@@ -1,7 +1,5 @@
 """Text of a draft: a schema file with remarks for its editor."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The exact RBF kernel k(x, y) = exp(-gamma ||x - y||^2), its means over rows, and rules for gamma."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedkme.arrays import FloatArray, Rows

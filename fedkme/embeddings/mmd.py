@@ -1,7 +1,5 @@
 """Maximum mean discrepancy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -4,8 +4,6 @@ The curator (or the consumer) holds D_v and the received rows. The choice is a f
 owners never learn it: only the party with D_v sees it. Discarded rows are deleted, and their owners are paid.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -13,8 +13,6 @@ method ends (Lawson and Hanson 1974, chapter 23, for the simplex). Equal or depe
 ridge of 1e-13 of the scale of G gives a factor, and moves the answer by less than the required gap.
 """
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass
 

@@ -26,8 +26,6 @@ of one of the classes. The result is an RBF kernel of longer rows, so all statem
 Nothing is released: the solver runs where D_v is, and no other party learns its result.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ price, whatever M is. A clock that looks for 40 rows passes 20, 40 and 80 rows a
 and M.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -5,8 +5,6 @@ simplex the answer is also a distribution. The mean embedding of any rows near t
 theorem's argument holds for both.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -34,8 +34,6 @@ by itself moves by 2 S^2 at most, which would give S^2 sqrt(2 k (k - 1)).) Produ
 rounding. Blocks of products add up like tables of counts: each has coordinates of its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -4,8 +4,6 @@
 code that relies on a sensitivity checks here that rows are in the domain.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ sensitivities, hold for the computed features and not only for the exact feature
 value by at most 2^-12, two orders below the error of the random features themselves.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -13,8 +13,6 @@ A party that knows the draw can invert h1 if d >= n: these hashes hide rows only
 know the seed. The curator does not know the draw of `fedkme.sealed.secret_fourier`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal, Protocol

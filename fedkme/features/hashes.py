@@ -4,8 +4,6 @@ Hashes are rows of h1 in fixed point, (m, d) int16. Their inner products estimat
 the summary protocols that scores or prunes rows works on hashes; a step that needs a row's values does not.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Units of the Gaussian kernel that a map's inner products compute or estimate, for maps of whole rows."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedkme.arrays import FloatArray

@@ -7,8 +7,6 @@ aggregation masks integers. The rounding error is at most half a unit per row an
 a row; the privacy calibration counts it (`counted`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

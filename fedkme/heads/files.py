@@ -4,8 +4,6 @@ One JSON object a line: openings of the party's own leaves; leaves of every log 
 its own notes with others' signatures, and others' notes; and the signers' certificates.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib

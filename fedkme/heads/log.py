@@ -6,8 +6,6 @@ ledger's lines follows from private rows, so a leaf reveals nothing until an aud
 parties see the number of leaves alone: it grows by 1 a run at most, and never falls.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

@@ -11,8 +11,6 @@ of a key is the first four bytes of SHA-256 of its DER form. In plaintext no par
 signatures.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import functools

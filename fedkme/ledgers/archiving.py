@@ -1,7 +1,5 @@
 """Archiving of ended runs, with the ledger's lines of their time (docs/decisions/012-archives.md)."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

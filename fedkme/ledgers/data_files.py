@@ -21,8 +21,6 @@ neither is the number of shared units. Equal units have equal hashes, so no shar
 units with the same hash (2^-64 a pair) only cause a refusal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets

@@ -4,8 +4,6 @@ An owner may be away when a run ends. The curator keeps the reason and gives it 
 joins; the owner keeps it for its operator, and knows one that it has heard.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import asdict, dataclass

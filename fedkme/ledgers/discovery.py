@@ -1,7 +1,5 @@
 """Paths of the ledgers in a run's folder."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ when the run ended, and nothing protects these files: here the figures are compu
 that may differ between releases of fedkme, so they are not compared.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -15,8 +15,6 @@ arrived in a run in which the owner was lost, as record.json says. A party that 
 cost: the line stays in the other side's ledger, and counts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ They are the single source of the figures in metrics.json, on the terminal, on t
 run that failed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

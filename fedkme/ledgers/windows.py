@@ -13,8 +13,6 @@ clock from time that passed. Lines that are written after the correction count u
 reached, and `doctor` says so.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 

@@ -6,8 +6,6 @@ log must agree, the party's openings must give all of its leaves, and its ledger
 openings.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path

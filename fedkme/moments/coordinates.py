@@ -8,8 +8,6 @@ Edges are further coordinates of images: the size of the change at each pixel, a
 by the same transform. Edges separate classes that pixels do not separate. The inverse map leaves edges out.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

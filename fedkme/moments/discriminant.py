@@ -6,8 +6,6 @@ mean (`Gaussians.spreads`) and public shape. The reason: covariances of classes 
 and where no entry exceeds its noise, the estimates are alike even if the classes have different spreads.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Literal

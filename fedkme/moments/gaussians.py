@@ -14,8 +14,6 @@ The law of the noise is known, so little is tuned: differences between classes b
    entries. So `spreads` are estimated separately.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

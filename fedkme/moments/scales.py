@@ -4,8 +4,6 @@ Both are post-processing of noisy sums. The second question follows from them: t
 with a centre and a scale for each.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Archiving in a thread while a party serves."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

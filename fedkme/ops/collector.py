@@ -1,7 +1,5 @@
 """Way from a party to the OpenTelemetry collector of its settings."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import socket

@@ -7,8 +7,6 @@ steps run. Code that may raise is called in steps alone: a release method and a 
 or a figure, from a step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from traceback import extract_tb

@@ -4,8 +4,6 @@ Events are the party's own words. Log lines of libraries and unexpected exceptio
 the code alone: the text of an exception may hold a row, a key or a passphrase.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import logging

@@ -4,8 +4,6 @@ The server has threads of its own. A round costs a few counters; epsilon, which 
 thread when a run ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import shutil

@@ -1,7 +1,5 @@
 """Export of spans by OTLP over gRPC, with the extra `otel`."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading

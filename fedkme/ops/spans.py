@@ -1,7 +1,5 @@
 """Time spans in words."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A term that the page does not use has no entry. Drawings, listings and headings 
 line beside them has the same words.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence

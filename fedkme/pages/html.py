@@ -5,8 +5,6 @@ library: the pictures then take the page's fonts and its light and dark colours,
 the same bytes on every machine and need no package.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import struct

@@ -1,7 +1,5 @@
 """Lines with error bars, as one SVG element: a value against a setting or a round, one line a series."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

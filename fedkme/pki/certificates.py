@@ -1,7 +1,5 @@
 """Reading of certificates: names, roles, hosts, fingerprints, expiry."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import re

@@ -1,7 +1,5 @@
 """`fedkme pki`: an authority, and the certificates of parties. See docs/pki.md."""
 
-from __future__ import annotations
-
 import datetime
 import os
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 A warning at the start alone is heard by nobody: a curator that runs for 76 days would go dark at day 90.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import datetime

@@ -1,7 +1,5 @@
 """Files of identities: their permissions, their PEM blocks, and stamps that show a change."""
 
-from __future__ import annotations
-
 import re
 import stat
 from pathlib import Path

@@ -4,8 +4,6 @@ Both files are public. Nobody must be able to exchange them on the way: the two 
 another channel, such as a call, a letter or a meeting.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cryptography import x509

@@ -1,7 +1,5 @@
 """Revocation lists, signed by authorities and read again when their file changes."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Description of a file or folder of identities; never shows a key."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 

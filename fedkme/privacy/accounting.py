@@ -4,8 +4,6 @@ Where the two differ, `published` has the paper's figure, to reproduce the paper
 `sound` is called a guarantee.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Budgets: limits on the total cost of a data set, checked before anything is computed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

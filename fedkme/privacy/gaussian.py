@@ -11,8 +11,6 @@ s = sqrt(2 log(1.25 / delta)) / epsilon is larger than needed and has no theorem
 The neighbouring relation is that under which the caller bounds the sensitivity.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache

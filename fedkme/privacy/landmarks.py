@@ -15,8 +15,6 @@ Landmarks are not the default: the part of D_v outside the span is lost, and the
 may be of another kind than D_v (docs/decisions/003, "g~ by landmarks").
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -10,8 +10,6 @@ changes. But somebody who can write the file can write another complete chain: h
 (`fedkme/heads/`) and the other side's ledger show that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

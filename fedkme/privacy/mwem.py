@@ -44,8 +44,6 @@ the average is drawn towards it: with T = d^1.5 = 1656, d = 140 and no noise it 
 and P_T 0.85. The last iterate is also a function of the releases; it is less biased, and noisier.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

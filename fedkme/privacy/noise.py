@@ -4,8 +4,6 @@ The two sources are two types, so that a deployment can refuse a seeded source b
 repeatable, but a party that knows the seed can subtract the noise.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import math

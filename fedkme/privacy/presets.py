@@ -11,8 +11,6 @@ docs/errata.md lists the differences from the printed paper.
 A preset never changes a value that a configuration names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 

@@ -17,8 +17,6 @@ by rejection, the time of a draw depends a little on its value: the sampler does
 can time single draws on the host that holds the rows.
 """
 
-from __future__ import annotations
-
 import decimal
 import math
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Another package adds a mechanism by an entry point of the group `fedkme.mechanisms` (docs/extending.md).
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ auction is a hash of g~: nobody sees the noise of the auction, and g~ is drawn f
 runs of the same name apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from fedkme.features.fixed_point import MeanVector

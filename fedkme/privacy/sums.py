@@ -15,8 +15,6 @@ embedding at (1, 1e-5)) pays for two changes where a row can make only one of th
 All later steps are post-processing: means, class weights, generators, reduced sets.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

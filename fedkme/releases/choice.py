@@ -3,8 +3,6 @@
 The number of rows, epsilon and trust do not matter, so that a consumer and a curator choose the same method.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from fedkme.features.binning import Binning

@@ -15,8 +15,6 @@ their difference is often near 0 or negative.) Intervals cover as far as the mod
 not counted together are independent in each copy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The file is one .npz (`release.npz`), like that of sums in `fedkme.releases.file
 and `about`, JSON in UTF-8. Nothing in the file is private any more.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Mapping

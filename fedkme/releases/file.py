@@ -4,8 +4,6 @@ The file is one .npz (`release.npz`): an array for each embedding, and `about`, 
 file is private any more, and everything that a curator makes from a release follows from its file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -27,8 +27,6 @@ has the most rows, until there are enough runs, or a side would have few rows or
 All of this reads noisy counts and public numbers alone: post-processing, which costs nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

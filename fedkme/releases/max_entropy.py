@@ -5,8 +5,6 @@ and convex: min over l of log mean exp(f l) - l . m + |e l|^2 / 2, and p is prop
 Phillips and Schapire 2007). A function whose mean has a large error e_t hardly changes p.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedkme.arrays import FloatArray

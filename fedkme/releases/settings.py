@@ -9,8 +9,6 @@ numeric column of the schema like any other (the kernel of (x, y) is the product
 y).
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -12,8 +12,6 @@ A box without a shared secret says nothing about its sender: anybody who knows t
 Its length reveals the length of the payload (`box_bytes`): pad a payload whose length is private.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 

@@ -7,8 +7,6 @@ rows of a schema have the same length. The consumer checks that each hash belong
 nobody else can.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass

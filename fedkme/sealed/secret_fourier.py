@@ -23,8 +23,6 @@ differentially private. docs/decisions/010-hashed-rows.md says what is proven; a
 hashes.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 

@@ -6,8 +6,6 @@ then treats this owner as lost. Closing a phase with too few owners raises an er
 Memory: one vector, for any n.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ the hash of all advertisements (docs/decisions/005). Without neighbours (`Parame
 owner shares with every other.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Mapping

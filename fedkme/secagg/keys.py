@@ -1,7 +1,5 @@
 """Keys of pairs of owners, and the keystreams that mask."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A message checks its own shape: a decoder of a peer's bytes returns a well-forme
 SecureAggregationError. The recipient of a message checks its meaning.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Iterable

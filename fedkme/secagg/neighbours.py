@@ -57,8 +57,6 @@ learned under R, and all of them were told R. Sums under two rosters would be ov
 owners, of at most n - T honest owners, against 3.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import math

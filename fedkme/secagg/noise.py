@@ -43,8 +43,6 @@ event of a Gaussian. With w = 16 and s >= 2**24 (below), xi < 1e-120 for a milli
 releases and a thousand owners: the figures count xi, and no float shows it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ curator may drop, alter, repeat and invent messages. The first message that does
 part: the owner says why, forgets its secrets and answers no further message.
 """
 
-from __future__ import annotations
-
 import contextlib
 import enum
 import secrets

@@ -1,7 +1,5 @@
 """Conversion of whole steps to integers modulo 2**k and back, without clipping."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -5,8 +5,6 @@ contains every secret of 32 bytes. Python's integers do not run in constant time
 measure a party's time so closely sits on its host and could read its memory (docs/decisions/005).
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence

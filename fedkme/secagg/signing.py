@@ -5,8 +5,6 @@ no signature for one of the two is ever good for the other. Parties that exchang
 do not need bindings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

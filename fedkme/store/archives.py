@@ -6,8 +6,6 @@ lines]. After the ledger's lines comes an object for each run, with `run` and `d
 docs/formats.md describes the format for readers without our code.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import itertools

@@ -4,8 +4,6 @@ A store belongs to one party and is open in one process. A write outside a trans
 call returns; the writes inside a transaction become durable together when the transaction ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field

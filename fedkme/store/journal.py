@@ -1,7 +1,5 @@
 """Typed journals of runs over any store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 

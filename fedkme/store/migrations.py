@@ -3,8 +3,6 @@
 Step n makes version n of version n - 1. A released step is never changed; a change is another step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Opening of a store by the place that a configuration gives."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -8,8 +8,6 @@ Back up with the server running: `pg_dump --schema=fedkme --format=custom --file
 until the server reuses the space.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -3,8 +3,6 @@
 All reads inside a `transaction` see one state of the store, whatever the other process writes meanwhile.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import time

@@ -4,8 +4,6 @@ Deleted entries are overwritten in the file (`secure_delete`) and the write-ahea
 below may keep copies of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """Disclosures of a vector of sums. Owner and curator write equal lines, as both use this module."""
 
-from __future__ import annotations
-
 from fedkme.errors import ProtocolError
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, Relation
 from fedkme.protocol import Invitation

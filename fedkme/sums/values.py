@@ -4,8 +4,6 @@
 another (docs/decisions/006).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from bisect import bisect_right

@@ -9,8 +9,6 @@ sqrt(sum (m_q w_q)^2) and sqrt(sum (m_q a_q)^2), in steps: a row is of one case 
 at once. w_q and a_q are distances of the integers themselves (`fedkme.features.sums.counted`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Collection, Sequence

@@ -4,8 +4,6 @@ A value is bent (by a logarithm, or not at all), then stretched piecewise so tha
 equal length. Both maps increase, so bins keep their order. Nothing is learnt from rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ A column is either an array of numbers, NaN where there is nothing, or texts in 
 - text: without spaces around it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Columns of a schema: numbers, dates, categories; the label; the column of persons."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date

@@ -1,7 +1,5 @@
 """Conversion of a file's cells to a table: names become indices, dates numbers; every fault is collected."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

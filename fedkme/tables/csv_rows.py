@@ -3,8 +3,6 @@
 The csv module reads the file; docs/decisions/019 says why pyarrow does not.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

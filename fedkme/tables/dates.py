@@ -1,7 +1,5 @@
 """Dates in a form of strptime, with names of months in the languages of Europe."""
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -4,8 +4,6 @@ An .npz holds the table itself: `x`, numbers and category indices, and `y`, clas
 file holds named columns as people write them, categories and classes by name.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import stat

@@ -1,7 +1,5 @@
 """Archives of plain arrays whose bytes depend on the arrays alone: no time, no compression, no pickle."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import struct

@@ -1,7 +1,5 @@
 """Public rules of a schema: what no row can be, as everybody knows without looking at rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, Self

@@ -1,7 +1,5 @@
 """Public schema: agreed on before any row is read, since a scale learnt from private rows would leak them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Rows as text for people: names of categories and classes, dates, an empty cell for a gap; random rows."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ a visitor's browser cannot read the page under a host name of its own. Elsewhere
 with their MAC under the page's secret.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

@@ -1,7 +1,5 @@
 """Picture of who saw what, in one run or in all: each party's rows against each party that looks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

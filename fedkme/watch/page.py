@@ -1,7 +1,5 @@
 """Page of a curator's runs as HTML, as far as a viewer may see them; reports have the same parts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ The server only reads, but for a form that a simulation may have. It runs in a t
 neither the page nor a slow viewer delays runs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Channel options of client and server, as a pair: each side must permit what the other sends."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Iterator

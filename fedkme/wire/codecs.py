@@ -1,7 +1,5 @@
 """Codecs of the protocol: values to messages of the wire and back, without any change of a number."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Connecting to the curator, with an explanation if it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

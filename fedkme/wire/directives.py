@@ -4,8 +4,6 @@ What a peer sends is checked here as far as it is whole by itself: ranges, lengt
 the state of a run is checked by whoever has it.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """Codecs of values with the same fields as a message: tables of fields in place of pairs of functions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar

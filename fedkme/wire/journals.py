@@ -1,7 +1,5 @@
 """Codecs of documents and of journals' entries (`fedkme.documents`), to the bytes on disk and back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Codecs of a consumer's call for a release: values to messages of the wire and back."""
 
-from __future__ import annotations
-
 from fedkme.arrays import Numbers
 from fedkme.exchange import ReleaseRequest, StageProgress
 from fedkme.wire import codecs

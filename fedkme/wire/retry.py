@@ -1,7 +1,5 @@
 """Retries of calls to the curator, and two lines about each lost connection: its begin and its end."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

@@ -1,7 +1,5 @@
 """Codecs of rows, in the clear or sealed in boxes, to messages of the wire and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Codecs of keys, gifts and heads of ledgers to messages of the wire and back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import AnyStr
 

@@ -1,7 +1,5 @@
 """Codecs of a consumer's call for a summary: values to messages of the wire and back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

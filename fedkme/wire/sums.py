@@ -4,8 +4,6 @@ Any message of a peer decodes to a well-formed value, or raises one of two error
 SecureAggregationError for a message of an aggregation. The receiver of a value checks its meaning.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict

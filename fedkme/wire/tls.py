@@ -1,7 +1,5 @@
 """Mutual TLS: a party's name is its certificate's, never its address."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """`fedkme doctor`."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Checks of a party's files, their modes and their schema, and of its budgets as the journal counts them."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

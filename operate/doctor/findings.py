@@ -1,7 +1,5 @@
 """Findings of checks, and how a check is run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal

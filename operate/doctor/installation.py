@@ -1,7 +1,5 @@
 """Checks of the installation: Python, packages that a host needs, a port on loopback."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

@@ -1,7 +1,5 @@
 """A party's certificate, its connection to the curator step by step, and a curator's own port."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

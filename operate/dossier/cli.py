@@ -1,7 +1,5 @@
 """`fedkme dossier`: writes the papers of a run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Croissant 1.1 metadata of a run's product (docs.mlcommons.org/croissant, 2026-01-29)."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import os

@@ -4,8 +4,6 @@ Its sections are the parts of that publication's pyramid: epsilon and the unit o
 to a guarantee below, and the collection of the data at the bottom.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

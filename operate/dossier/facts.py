@@ -1,7 +1,5 @@
 """Facts of a run for its papers, from its folder and its ledgers."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import defaultdict

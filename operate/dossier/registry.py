@@ -3,8 +3,6 @@
 Its schema: github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml (2026-07-15).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

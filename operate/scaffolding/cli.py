@@ -1,7 +1,5 @@
 """`fedkme new` and `fedkme kit`: folders to start from."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folders to start from, made of templates: valid configurations with comments."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import re

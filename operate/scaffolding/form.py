@@ -5,8 +5,6 @@ leaves their files. Who knows its address has files of this user read: the addre
 the terminal shows, and submissions come from a page of that address.
 """
 
-from __future__ import annotations
-
 import queue
 import secrets
 import sys

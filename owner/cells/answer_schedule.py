@@ -7,8 +7,6 @@ late nevertheless waits for the next multiple of that time, so that it shows onl
 coarse steps.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from dataclasses import dataclass

@@ -34,8 +34,6 @@ computed before: with g = k_S(., s) / sqrt(k_S(s, s)), k_S(x, y) falls by g(x) g
 Numbers of rows and columns alone say how much it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Handler of directives in one summary by cells; answers are stored as sent, with their noise and rows."""
 
-from __future__ import annotations
-
 from fedkme.directives import (
     Accepted,
     Answer,

@@ -1,7 +1,5 @@
 """Answers of an owner in a summary by cells: one noisy histogram and the rows that fill one order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

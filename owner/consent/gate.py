@@ -1,7 +1,5 @@
 """The gate: checks and counts all that leaves an owner, and writes it to the ledger before it goes."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Policy of an owner: which runs it takes part in, and what they may cost."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace

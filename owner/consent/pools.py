@@ -19,8 +19,6 @@ below the number of offered rows lets no further row out, and an owner without l
 rows.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ curator's ledger, written into the owner's ledger again and charged in full, so 
 Lines that the owner alone wrote (exact bids and counts) stay lost, and so do openings of its lost heads.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Bids of an owner, from a feature matrix computed once, and the rows that the curator asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

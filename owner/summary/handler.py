@@ -1,7 +1,5 @@
 """Handler of directives in one run of an auction or of uniform draws."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

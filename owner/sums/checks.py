@@ -6,8 +6,6 @@ names (n) and with the terms that its policy let in (D, T). A run's owners only 
 Gaussian releases is additive, and so a run is held to its plan.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

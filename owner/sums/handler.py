@@ -5,8 +5,6 @@ comes again; a masked vector had secrets that die with the process (docs/decisio
 restarted begins with the same invitation and counts its directives from 1 again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

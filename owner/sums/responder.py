@@ -1,7 +1,5 @@
 """Answers of an owner in a run of sums: vectors, plain or masked. The module knows no wire and no disk."""
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Callable, Sequence

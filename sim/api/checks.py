@@ -1,7 +1,5 @@
 """Check of frames and files against a schema: all faults, and the smallest edit that makes them fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

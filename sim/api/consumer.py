@@ -1,7 +1,5 @@
 """Requests of a deployed consumer from a program; results have the types of a simulation's results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

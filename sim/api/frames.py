@@ -1,7 +1,5 @@
 """Data frames of a caller as tables, and tables as data frames."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows for a target from a release, for programs; the result has the type of a summary's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

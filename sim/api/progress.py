@@ -1,7 +1,5 @@
 """Progress of a call in a notebook, a script or a terminal: one bar of tqdm, and warnings at its end."""
 
-from __future__ import annotations
-
 import importlib.util
 import warnings
 from collections.abc import Iterator, Mapping

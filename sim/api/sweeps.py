@@ -1,7 +1,5 @@
 """Result of a sweep for programs: its table, and the page with its curves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verbs of the Python API; each works in a notebook, a thread and a script."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

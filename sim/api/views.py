@@ -3,8 +3,6 @@
 A frame of its own keeps report and notebook from styling each other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from html import escape

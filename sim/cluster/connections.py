@@ -3,8 +3,6 @@
 A function reaches the actor, so that tests can inject any failure. This module knows no Ray.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 

@@ -3,8 +3,6 @@
 `shard` has the state and answers of an actor, `connections` the calls; this module starts the actors.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """Connection to a Ray cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Catalogue of the public data sets, catalogue.toml: what each holds, and where its originals are."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cache

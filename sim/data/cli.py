@@ -1,7 +1,5 @@
 """`fedkme data`: list the public data sets, and bring them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Getting a public data set: from its addresses or from a folder, checked, then given its name."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import ssl

@@ -1,7 +1,5 @@
 """The folder of the public data sets, $FEDKME_DATA."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

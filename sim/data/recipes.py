@@ -1,7 +1,5 @@
 """Recipes: from the files that a source publishes to the one file that scenarios and experiments read."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

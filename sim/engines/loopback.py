@@ -4,8 +4,6 @@ A directive goes to the `RunManager` of an owner, and its answer comes back: the
 encoded nor copied. The owner has the policy, gate, journal and ledger that it has on its host.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

@@ -4,8 +4,6 @@ Every party gets a folder of its own with its rows, its configuration and its ce
 anybody else's. The folders are temporary; what a run leaves is its record.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

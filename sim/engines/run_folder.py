@@ -1,7 +1,5 @@
 """Folder of a run: its name and lock, and the files that an engine leaves in it."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import filecmp

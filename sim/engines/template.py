@@ -5,8 +5,6 @@ fork is as good as a new interpreter (docs/decisions/024). The process is `pytho
 FD is its end of a socket to the launcher. Each message on the socket is one JSON value.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

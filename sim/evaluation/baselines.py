@@ -3,8 +3,6 @@
 Baselines may read every row: they run in the launcher, which made the scenario.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The papers average twelve classifiers: eleven of scikit-learn and XGBoost, which
 The papers compute ROC and PRC from predicted classes; `auc` is the area by scores.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import warnings

@@ -4,8 +4,6 @@ They take the place of the grades that the data card has for these uses; questio
 models where the trained ones cannot tell and a screen of the release does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any

@@ -1,7 +1,5 @@
 """metrics.json: the stable figures of a run (docs/metrics.md explains each figure)."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Metrics of a deployed consumer's results: the part of metrics.json that a consumer can know."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

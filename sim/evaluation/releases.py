@@ -4,8 +4,6 @@ A deployment has no such figures: utility on private rows would be one more disc
 distance of the rows to the released numbers, which reads no owner's row.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

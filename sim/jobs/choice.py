@@ -1,7 +1,5 @@
 """Choice of the place where tasks run: `--jobs` of the command line and the setting of that name."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Tasks on a cluster: as arrays of Slurm, through submitit, or on Ray, one CPU each."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Tasks in processes of this machine, each with one thread for linear algebra."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Tasks and their results, in a form that can travel to any machine."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

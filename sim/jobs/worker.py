@@ -3,8 +3,6 @@
 It ends at the end of its input, and so with the process that started it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

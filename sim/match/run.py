@@ -1,7 +1,5 @@
 """Rows for a target from a release's folder to a finished folder; no party is asked, nothing is charged."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The release is a whole run of the release protocol, by either engine, with its l
 rows for the target are in the consumer's folder beside it, and its metrics are the result.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

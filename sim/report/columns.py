@@ -1,7 +1,5 @@
 """Sections of reports that compare rows with real ones: by column, by pair of columns, by value."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Privacy statements as people read them, of summaries and releases, on the page and on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

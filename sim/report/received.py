@@ -1,7 +1,5 @@
 """Pages of what a deployed consumer received; they need no extra."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from pathlib import Path

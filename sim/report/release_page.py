@@ -3,8 +3,6 @@
 A section of which nothing is known is the empty string. `tag` escapes every word that comes from a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Finished simulations in a folder, a line each: scenario, end, result and rows accessed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A section of which nothing was measured is the empty string. `tag` escapes every word that comes from a run.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A run directory as one page that opens anywhere, and as the lines that end a run on a terminal."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Scenarios: the rows of owners and of the consumer, built from the [scenario] table."""
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import replace
 from pathlib import Path

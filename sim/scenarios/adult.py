@@ -1,7 +1,5 @@
 """Scenario `adult`: the census income table of UCI, mixed numbers and categories, split over owners."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The type `Scenario`, and the functions by which all scenarios deal rows to parties."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Scenario `digits`: scikit-learn's 1797 digits of 8x8 pixels, laid out as the paper's MNIST experiment."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Literal

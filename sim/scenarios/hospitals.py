@@ -1,7 +1,5 @@
 """Scenario `hospitals`: heart disease in four real hospitals; one looks for patients like its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal, Self
 

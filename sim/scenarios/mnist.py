@@ -1,7 +1,5 @@
 """Scenario `mnist`: the experiment of Sarpatwar 2019, appendix G, on MNIST or data of the same layout."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal

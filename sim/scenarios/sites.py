@@ -1,7 +1,5 @@
 """Owners of one table with a column of sites, which names each row's owner."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ kinds of people (or classes of images); kinds differ in every column and in the 
 such as hospitals, in their shares of the kinds. So there is something to select and to learn.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ competition. Those data may not be passed on, so the shipped scenario uses three
 Community Survey in the same layout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self

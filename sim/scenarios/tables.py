@@ -3,8 +3,6 @@
 Each owner has a file, or one table has the rows of all owners and a column of sites.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Grid of a sweep: which simulations there are, and what tells one from another."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

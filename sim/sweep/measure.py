@@ -1,7 +1,5 @@
 """One run of a sweep as a row: its numbers, or what stopped it."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 import traceback

@@ -1,7 +1,5 @@
 """The page of a sweep: MMD^2 and points accessed against each axis, and every number in a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from fedkme.pages import html

@@ -1,7 +1,5 @@
 """A sweep: runs the missing configurations, and writes the table and the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The table of a sweep: one row a run, in a Parquet file that is whole at any moment, and means."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence

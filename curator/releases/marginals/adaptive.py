@@ -12,8 +12,6 @@ Half of what is left for the last marginal counts the pairs of columns that larg
 leaves rows in each empty cell of a marginal, and one of three columns has many.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Questions of the mechanisms of marginals to an oracle of sums, in parts of limited size."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass

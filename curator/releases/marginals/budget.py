@@ -33,8 +33,6 @@ constant is subtracted: a cap moves neighbours no further apart, and the roundin
 CHOICE_SLACK.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -23,8 +23,6 @@ explain, by the spread of all pairs (empirical Bayes) or by the size of one (Jam
 of a code is the mean score of its fine bins. All of this is post-processing of released sums.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence

@@ -32,8 +32,6 @@ what is asked again follow from public numbers and noisy sums: post-processing. 
 fixed seed, so that a curator that starts again asks the same.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

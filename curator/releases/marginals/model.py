@@ -3,8 +3,6 @@
 `descent` fits the models. All functions are post-processing of noisy marginals and read no row.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence

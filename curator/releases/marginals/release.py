@@ -7,8 +7,6 @@ owners trust with exact counts. A `NoisyOracle` gives counts with noise, which m
 sees the sum (secure aggregation with noise of every owner), so the curator learns nothing else.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

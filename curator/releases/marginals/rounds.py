@@ -25,8 +25,6 @@ subtracted too. Over k cells of about equal mass ||.||_1 is at most sqrt(k) ||.|
 error of a table that is in the model is its noise.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -6,8 +6,6 @@ halves shows. Numbers are cut in order, categories in the order of their part in
 post-processing of noisy sums.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

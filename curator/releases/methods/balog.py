@@ -11,8 +11,6 @@ Noise is calibrated by fedkme.privacy.sums from the map's own diameter, exactly 
 not by the paper's sqrt(2 ln(1.25/delta))/epsilon, which has no theorem at epsilon >= 1.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Base of all methods that release pooled embeddings: make a question, ask it, encode the answer."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Copies of a release of marginals: further noise, and rows drawn independently."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

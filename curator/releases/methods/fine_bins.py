@@ -10,8 +10,6 @@ on disk before, so a curator that comes back has the same bins. What a curator m
 sensitivity does not depend on it: `fedkme.features.binning`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

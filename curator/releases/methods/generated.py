@@ -32,8 +32,6 @@ curator.releases.joint explains why they cost nothing next to Fourier features. 
 by its weight, so a rare class counts as much as a frequent class, and rows can be drawn in any proportion.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from functools import partial

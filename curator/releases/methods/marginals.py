@@ -4,8 +4,6 @@ Every measurement is a pooled sum (docs/decisions/006): counts by the codes of s
 curator.releases.marginals choose the columns, under a budget that ends at exactly (epsilon, delta).
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Sequence

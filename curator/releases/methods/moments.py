@@ -15,8 +15,6 @@ The number of coordinates k is public, sqrt(9 N / (m C)): the noise of an eigenv
 then stays well below the variance 1/k of an average coordinate. docs/decisions/022.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

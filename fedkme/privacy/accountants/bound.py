@@ -1,7 +1,5 @@
 """Interface of all accountants, and their bounds on epsilon."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The privacy matrix: a bound on what each observer can learn of each protected data set."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -26,8 +26,6 @@ dp-accounting takes 1.7 s to import, so it is imported on first use. Its neighbo
 default everywhere: its replace-one would double sensitivities, and ours are diameters already.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

@@ -13,8 +13,6 @@ least of
 auction has the figure that theorem 6 claims.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import ClassVar
