@@ -17,7 +17,8 @@ from fedkme.drafts.edits import SchemaChange
 from fedkme.drafts.fitting import Fitted, fit, unchanged
 from fedkme.drafts.reading import RowsToCheck, mostly_other
 from fedkme.errors import DataError, FedkmeError
-from fedkme.tables.cells import cells_are, texts
+from fedkme.tables.cells import texts
+from fedkme.tables.conversion import cells_are
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import Schema
 
@@ -132,7 +133,11 @@ def check(
         if report.faults:
             left = _report(subject, fitted.files[place], fitted.schema, show_values=show_values).faults
         key, folder = keys[place] if keys else ("data", None)
-        hints = [_hint(subject, fitted, place, key, folder)] if fitted.edit.files[place] else []
+        hints = (
+            [f"this may read it: {_hint(subject, fitted, place, key, folder)}"]
+            if fitted.edit.files[place]
+            else []
+        )
         changed.append(replace(report, hints=hints, left=left))
     return Checked(changed, fitted)
 
@@ -149,34 +154,30 @@ def _hint(subject: RowsToCheck, fitted: Fitted, place: int, key: str, folder: Pa
     if doubts := fitted.edit.doubts[place]:
         doubt += f"  # or day and month swapped, in {', '.join(sorted(doubts))}"
     if subject.frame is not None:
-        return "this may read it: " + "; ".join(frame_lines(subject.party, added)) + doubt
+        return f"{frame_line(subject, added)}{doubt}"
     file = subject.file
     path = os.path.relpath(file.path, folder) if folder else str(file.path)
     given = file.model_dump(by_alias=True, exclude_defaults=True)
     settings = {name: value for name, value in given.items() if name != "name"} | {"path": path} | added
-    return f"this may read it: {key} = {toml_text(settings)}{doubt}"
+    return f"{key} = {toml_text(settings)}{doubt}"
+
+
+def frame_line(subject: RowsToCheck, added: Mapping[str, Any]) -> str:
+    """Line of Python that puts a frame's settings beside it: north = {"frame": north, "na": ["?"]}."""
+    return f"{subject.party} = {{'frame': {subject.party}, {repr(settings_of(subject, added))[1:]}"
+
+
+def settings_of(subject: RowsToCheck, added: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a file or a frame after the edit, as a call takes them."""
+    given = subject.file.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    if subject.frame is not None:
+        del given["path"]
+    return {**given, **added}
 
 
 def guessed(guesses: Mapping[str, str]) -> str:
     """Columns that are guessed from their names."""
     return ", ".join(f"'{own}' as {name}" for name, own in guesses.items())
-
-
-def frame_lines(name: str, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Lines of Python that change a frame as a file's settings would."""
-    columns = settings.get("columns", {})
-    if renamed := {own["from"]: new for new, own in columns.items() if "from" in own}:
-        yield f"{name} = {name}.rename(columns={renamed!r})"
-    for column, own in columns.items():
-        if "map" in own:
-            yield f"{name}[{column!r}] = {name}[{column!r}].replace({own['map']!r})"
-        if "decimal" in own:
-            signs = (",", ".") if own["decimal"] == "," else (r"\.", ",")
-            yield f"{name}[{column!r}] = {name}[{column!r}].replace({signs[0]!r}, {signs[1]!r}, regex=True)"
-        if "na" in own:
-            yield f"{name}[{column!r}] = {name}[{column!r}].replace({list(own['na'])!r}, None)"
-    for unit in settings.get("units", ()):
-        yield f"{name} = {name}.replace(r'\\s*{unit}$', '', regex=True)"
 
 
 def _report(subject: RowsToCheck, file: DataFile, schema: Schema, *, show_values: bool) -> FileReport:
@@ -274,5 +275,19 @@ def _values(subject: RowsToCheck, file: DataFile, column: str, lines: set[int]) 
 
 def settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
     """Settings that a file needs to match a schema as it is, by key, without any that are guesses."""
-    subject = RowsToCheck(file.path.name, file, of_persons=False, has_section=True)
+    subject = RowsToCheck(file.path.name, file, of_persons=False)
     return fit([subject], schema.model_dump(), sections_only=True, guess=False).edit.files[0]
+
+
+def line_that_reads(subject: RowsToCheck, schema: Schema, key: str) -> str:
+    """Line with settings that read rows by a schema as it is; "" where none are known that read all.
+
+    Args:
+        subject: the rows.
+        schema: the schema.
+        key: key of a configuration that names a file.
+    """
+    fitted = fit([subject], schema.model_dump(), sections_only=True)
+    if not fitted.edit.files[0] or _report(subject, fitted.files[0], schema, show_values=False).faults:
+        return ""
+    return _hint(subject, fitted, 0, key, None)

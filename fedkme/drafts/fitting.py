@@ -175,11 +175,7 @@ class _Fitter:
     def _has_section(self, place: int) -> bool:
         """Check whether a file has, or will need, settings of its own."""
         subject = self.subjects[place]
-        return (
-            self.sections_only
-            or subject.has_section
-            or bool(self.edit.files[place] and subject.frame is None)
-        )
+        return self.sections_only or subject.has_section or bool(self.edit.files[place])
 
     def _say(self, place: int, settings: Mapping[str, Any]) -> None:
         """Add settings to a file's own, unless they contradict those it has."""

@@ -24,7 +24,7 @@ from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_na
 from fedkme.tables.csv_rows import Part
 from fedkme.tables.data_file import DataFile, FileColumn
 from fedkme.tables.dates import day_in_form
-from fedkme.tables.files import Examined, examine, examine_parts, read_parts_of
+from fedkme.tables.files import Examined, examine, examine_parts, load_rows, read_parts_of, rows_from_columns
 from fedkme.tables.schema import Schema
 
 _DIALECT = ("sep", "skip", "skip_end", "decimal", "thousands", "units", "encoding")
@@ -41,7 +41,7 @@ _CODE = re.compile(r"0\d.*")
 
 @dataclass(frozen=True, slots=True)
 class RowsToCheck:
-    """Rows to check: a file with its settings, or the columns of a frame.
+    """Rows to check: a file or the columns of a frame, with settings.
 
     Attributes:
         party: party, or file, that the rows belong to.
@@ -63,6 +63,16 @@ class RowsToCheck:
             return read_parts_of(file, self.party)
         rows = len(next(iter(self.frame.values()), ()))
         return iter([Part(self.frame, range(1, rows + 1), [])])
+
+    def load(self, schema: Schema) -> Examined:
+        """Read the rows by their settings, and refuse faults.
+
+        Raises:
+            DataError: the rows cannot be read or do not fit; names party, column and line, never a value.
+        """
+        if self.frame is None:
+            return load_rows(self.file, schema, self.party, of_persons=self.of_persons)
+        return rows_from_columns(self.frame, schema, self.party, of_persons=self.of_persons, file=self.file)
 
     def examine(self, schema: Schema, file: DataFile) -> Examined:
         """Collect every fault of the rows, read by other settings than the subject's.
@@ -136,7 +146,7 @@ def columns_seen(
     wanted = list(dict.fromkeys([*needed_names(schema, of_persons=of_persons), *label]))
     own = {name: file.column(name).source or name for name in wanted}
     missing = [name for name in wanted if own[name] not in header]
-    taken = {*own.values(), *allowed_names(schema), *file.ignore}
+    taken = {*own.values(), *allowed_names(schema, file)}
     free = [name for name in header if name not in taken]
     sources: dict[str, str] = {}
     guesses: set[str] = set()

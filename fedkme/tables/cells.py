@@ -13,7 +13,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
@@ -321,15 +321,20 @@ def _kind(value: Any) -> str:
     return kind or (_OBJECT if getattr(type(value), "__str__", None) is object.__str__ else "")
 
 
-def columns_of(rows: Any, party: str) -> dict[str, Cells]:
+def columns_of(rows: Any, party: str, index: Container[str] | None = None) -> dict[str, Cells]:
     """Columns of a data frame of pandas, polars or pyarrow, of a mapping by name, or of a list of mappings.
+
+    Args:
+        rows: the rows.
+        party: party that the rows belong to, for errors.
+        index: levels of a pandas index that are columns, too; None: all that have a name.
 
     Raises:
         DataError: the rows are something else, two columns have one name, or a column is none; names the
             party and the column.
     """
     remedy = "Give a data frame, columns by name, or a list of rows by name."
-    columns = _named_columns(rows)
+    columns = _named_columns(rows, index)
     if not columns:
         raise DataError(f"{party}: the rows are neither a data frame nor columns by name", remedy)
     if any(isinstance(name, tuple) for name, _ in columns):
@@ -348,15 +353,25 @@ def columns_of(rows: Any, party: str) -> dict[str, Cells]:
     return cells
 
 
-def _named_columns(rows: Any) -> list[tuple[Any, Any]]:
+def is_table(rows: Any) -> bool:
+    """Check whether rows are a data frame, columns by name or a list of rows by name."""
+    return bool(_named_columns(rows, ()))
+
+
+def _named_columns(rows: Any, index: Container[str] | None) -> list[tuple[Any, Any]]:
     if isinstance(rows, Mapping):
         return list(rows.items())
     if isinstance(rows, list | tuple):
         if not all(isinstance(row, Mapping) for row in rows):
             return []
         return [(name, [row.get(name) for row in rows]) for name in dict.fromkeys(chain.from_iterable(rows))]
-    if hasattr(rows, "iloc"):  # pandas
-        return [(name, rows.iloc[:, place]) for place, name in enumerate(getattr(rows, "columns", ()))]
+    if hasattr(rows, "iloc") and hasattr(rows, "columns"):  # pandas
+        levels = [
+            (name, rows.index.get_level_values(level))
+            for level, name in enumerate(rows.index.names)
+            if isinstance(name, str) and name not in rows.columns and (index is None or name in index)
+        ]
+        return levels + [(name, rows.iloc[:, place]) for place, name in enumerate(rows.columns)]
     if hasattr(rows, "column_names") and hasattr(rows, "column"):  # pyarrow
         return [(name, rows.column(place)) for place, name in enumerate(rows.column_names)]
     names = getattr(getattr(rows, "dtype", None), "names", None)  # numpy
@@ -380,8 +395,3 @@ def column_names(names: Iterable[str], party: str, source: str = "") -> list[str
         cause = f"{where} names a column twice, '{twice[0]}'"
         raise DataError(cause, "Give each column a name of its own.")
     return header
-
-
-def cells_are(count: int) -> str:
-    """Begin of a sentence about so many cells."""
-    return "1 cell is" if count == 1 else f"{count} cells are"

@@ -223,9 +223,10 @@ def needed_names(schema: Schema, *, of_persons: bool) -> list[str]:
     return [name for name in schema.names if name not in derived] + person
 
 
-def allowed_names(schema: Schema) -> list[str]:
-    """Columns that a file may have."""
-    return [*_described(schema), *schema.ignore]
+def allowed_names(schema: Schema, file: DataFile = PLAIN) -> list[str]:
+    """Columns that a file may have, and names that its settings give to them."""
+    sources = [own.source for own in file.columns.values() if own.source is not None]
+    return [*_described(schema), *schema.ignore, *file.ignore, *sources]
 
 
 def _described(schema: Schema) -> list[str]:
@@ -383,3 +384,8 @@ def _labels(cells: Cells, label: Label, file: DataFile, findings: _Findings) -> 
     findings.add(label.name, _EMPTY, _REMOVE, empty)
     findings.swallowed[label.name, CODED] += int(codes_apart(numbers).sum())
     return (numbers > label.positive_above).astype(np.int64)
+
+
+def cells_are(count: int) -> str:
+    """Begin of a sentence about so many cells."""
+    return "1 cell is" if count == 1 else f"{count} cells are"

@@ -136,7 +136,7 @@ def examine_parts(
         columns = named(part.columns, schema, file, party)
         if not converted:
             needed = needed_names(schema, of_persons=of_persons)
-            check_names(columns, needed, [*allowed_names(schema), *file.ignore], "column", party)
+            check_names(columns, needed, allowed_names(schema, file), "column", party)
         names = list(columns)
         columns, places = labelled_rows(columns, schema, file)
         converted.append(convert(columns, schema, file, of_persons=of_persons))

@@ -33,8 +33,7 @@ from fedkme.privacy.events import CURATOR
 from fedkme.store import Store
 from fedkme.store.migrations import SQLITE, is_current
 from fedkme.store.reading import SqliteReader, read_store
-from fedkme.tables.cells import cells_are
-from fedkme.tables.conversion import NOT_LISTED
+from fedkme.tables.conversion import NOT_LISTED, cells_are
 from fedkme.tables.data_file import Source, path_of
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import Schema, load_schema

@@ -5,20 +5,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedkme.config import validate
-from fedkme.drafts.checking import Checked, FileFault, FileReport, frame_lines, guessed, report_lines
+from fedkme.drafts.checking import (
+    Checked,
+    FileFault,
+    FileReport,
+    frame_line,
+    guessed,
+    report_lines,
+    settings_of,
+)
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.edits import Change, SchemaChange, edited, place_of, plain_schema
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.errors import ConfigError
 from fedkme.pages.html import joined, plain_table, tag
-from fedkme.tables.cells import columns_of
-from fedkme.tables.conversion import PLAIN
 from fedkme.tables.data_file import DataFile
 from sim.api.drafts import SchemaDraft
-from sim.api.frames import NO_SCHEMA, Rows, SchemaLike
+from sim.api.frames import NO_SCHEMA, Rows, SchemaLike, rows_to_check, with_settings
 
-_EDIT = "the smallest edit, made in .schema and .owners but for frames:"
+_EDIT = "the smallest edit, made in .schema and .owners:"
 _LEFT = "read so, these are left:"
 
 
@@ -35,12 +40,12 @@ class SchemaCheck:
 
     Attributes:
         reports: findings of each frame or file.
-        edit: smallest edit that makes all fit, a line of Python for each change of the schema or of a frame,
-            and the settings of each file; "" if nothing is to be done. It may have names and bounds of
+        edit: smallest edit that makes all fit, a line of Python for each change of the schema, and the
+            settings of each frame and file; "" if nothing is to be done. It may have names and bounds of
             private rows.
         schema: the schema after the edit, which can be edited further.
-        owners: the rows as given, a file with its settings after the edit, for `fk.release` and
-            `fk.summarize`; not those of frames, nor of files with columns that are guessed.
+        owners: the rows as given, with their settings after the edit, for `fk.release` and `fk.summarize`;
+            not with settings where columns are guessed.
     """
 
     reports: tuple[FileReport, ...]
@@ -102,9 +107,9 @@ def check(
     """
     draft = _draft_of(schema)
     named = _named(rows)
-    subjects = [_subject(name, each) for name, each in named.items()]
-    values = draft.values()
-    checked = check_all(subjects, values, draft.schema(), asked=show_values, show_values=show_values)
+    values, agreed = draft.values(), draft.schema()
+    subjects = [rows_to_check(each, agreed, name) for name, each in named.items()]
+    checked = check_all(subjects, values, agreed, asked=show_values, show_values=show_values)
     changes = [
         Change((*place_of(values, each.column), each.key), each.value, each.remark)
         for each in checked.changes
@@ -112,7 +117,7 @@ def check(
     fixed = SchemaDraft(edited(draft.to_toml(), changes, "the schema"))
     edit = checked.fitted.edit
     owners = {
-        name: _settings(subject, added) if added and not guesses and subject.frame is None else each
+        name: _with_settings(each, subject, added) if added and not guesses else each
         for (name, each), subject, added, guesses in zip(
             named.items(), subjects, edit.files, edit.guesses, strict=True
         )
@@ -145,13 +150,17 @@ def _are_rows(rows: Any) -> bool:
     return bool(rows) and all(
         isinstance(row, Mapping)
         and not any(isinstance(cell, Mapping | list | tuple) for cell in row.values())
-        and "path" not in row
+        and not _has_settings(row)
         for row in rows
     )
 
 
+def _has_settings(rows: Mapping[str, Any]) -> bool:
+    return "path" in rows or ("frame" in rows and rows.keys() <= {"frame", *DataFile.model_fields})
+
+
 def _named(rows: Any) -> Mapping[str, Rows]:
-    if isinstance(rows, Mapping) and "path" not in rows and not _are_rows(rows):
+    if isinstance(rows, Mapping) and not _has_settings(rows) and not _are_rows(rows):
         return {str(name): each for name, each in rows.items()}
     if isinstance(rows, list | tuple) and not _are_rows(rows):
         return {
@@ -159,14 +168,6 @@ def _named(rows: Any) -> Mapping[str, Rows]:
             for place, each in enumerate(rows, 1)
         }
     return {str(rows) if isinstance(rows, str | Path) else "rows": rows}
-
-
-def _subject(name: str, rows: Rows) -> RowsToCheck:
-    if isinstance(rows, str | Path):
-        return RowsToCheck(name, DataFile(path=Path(rows)))
-    if isinstance(rows, Mapping) and "path" in rows:
-        return RowsToCheck(name, validate(DataFile, rows, name), has_section=True)
-    return RowsToCheck(name, PLAIN, frame=columns_of(rows, name))
 
 
 def _python(change: SchemaChange) -> str:
@@ -182,12 +183,13 @@ def _edit_lines(checked: Checked, subjects: Sequence[RowsToCheck]) -> list[str]:
     ):
         doubt = f"  # confirm: {guessed(guesses)}" if guesses else ""
         if settings and subject.frame is not None:
-            lines += [f"{line}{doubt}" for line in frame_lines(subject.party, settings)]
+            lines.append(f"{frame_line(subject, settings)}{doubt}")
         elif settings:
-            lines.append(f"{subject.party} = {_settings(subject, settings)!r}{doubt}")
+            lines.append(f"{subject.party} = {settings_of(subject, settings)!r}{doubt}")
     return lines
 
 
-def _settings(subject: RowsToCheck, added: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a file after the edit, as a call takes them."""
-    return {**subject.file.model_dump(mode="json", by_alias=True, exclude_defaults=True), **added}
+def _with_settings(rows: Rows, subject: RowsToCheck, added: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows with their settings after the edit, as a call takes them."""
+    frame = {} if subject.frame is None else {"frame": with_settings(rows, subject.party)[0]}
+    return {**frame, **settings_of(subject, added)}

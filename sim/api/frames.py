@@ -10,11 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkme.config import validate
+from fedkme.drafts.reading import RowsToCheck
 from fedkme.errors import ConfigError
-from fedkme.tables.cells import columns_of
+from fedkme.tables.cells import columns_of, is_table
 from fedkme.tables.columns import NO_GAP, Category, Numeric
-from fedkme.tables.data_file import DataFile
-from fedkme.tables.files import Examined, load_rows, rows_from_columns
+from fedkme.tables.conversion import PLAIN, allowed_names
+from fedkme.tables.data_file import DataFile, as_file
+from fedkme.tables.files import Examined
 from fedkme.tables.schema import Schema, load_schema, schema_from
 from fedkme.tables.table import Table
 from sim.api.drafts import SchemaDraft
@@ -22,8 +24,8 @@ from sim.scenarios.tables import split_by_site, tables_of_sites
 
 Rows = Any
 """A data frame of pandas, polars or pyarrow with the schema's columns and categories by name, columns by
-name, or a list of rows by name; or a .csv, .parquet or .npz file: its path, or settings to read it, such as
-{"path": "north.csv", "sep": ";"}."""
+name, or a list of rows by name; or a .csv, .parquet or .npz file: its path. With settings to read them:
+{"path": "north.csv", "sep": ";"}, {"frame": north, "na": ["?"], "columns": {"age": {"from": "Alter"}}}."""
 SchemaLike: TypeAlias = Schema | SchemaDraft | Mapping[str, Any] | str | Path
 """A schema, a draft of one, the schema's plain values (`columns`, `label`, ...), or the schema's file."""
 NO_SCHEMA = (
@@ -86,16 +88,36 @@ def examined_of(rows: Rows, schema: Schema, party: str, *, private: bool = True)
         ConfigError: settings of a file are wrong.
         DataError: rows do not fit the schema; names party and column, never a value.
     """
-    if isinstance(rows, str | Path):
-        return load_rows(Path(rows), schema, party, of_persons=private)
-    if _is_file(rows):
-        return load_rows(validate(DataFile, rows, party), schema, party, of_persons=private)
-    return rows_from_columns(columns_of(rows, party), schema, party, of_persons=private)
+    return rows_to_check(rows, schema, party, private=private).load(schema)
 
 
-def _is_file(rows: Any) -> bool:
-    """Check whether rows are given as settings of a file."""
-    return isinstance(rows, Mapping) and isinstance(rows.get("path"), str | Path)
+def rows_to_check(rows: Rows, schema: Schema, party: str, *, private: bool = True) -> RowsToCheck:
+    """Columns of a frame, or a file, with the settings to read them.
+
+    Raises:
+        ConfigError: settings of a file are wrong.
+        DataError: the rows are no table.
+    """
+    frame, file = with_settings(rows, party)
+    columns = None if frame is None else columns_of(frame, party, allowed_names(schema, file))
+    given = isinstance(rows, Mapping) and rows is not frame
+    return RowsToCheck(party, file, private, columns, has_section=given)
+
+
+def with_settings(rows: Rows, party: str) -> tuple[Any, DataFile]:
+    """A frame, or None where the rows are a file's, and the settings to read them.
+
+    Raises:
+        ConfigError: settings are wrong.
+    """
+    if isinstance(rows, str | Path | DataFile):
+        return None, as_file(Path(rows) if isinstance(rows, str) else rows)
+    if isinstance(rows, Mapping) and isinstance(rows.get("path"), str | Path):
+        return None, validate(DataFile, rows, party)
+    if isinstance(rows, Mapping) and is_table(rows.get("frame")):
+        settings = {key: value for key, value in rows.items() if key != "frame"}
+        return rows["frame"], validate(DataFile, {"path": PLAIN.path, **settings}, party)
+    return rows, PLAIN
 
 
 def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema: Schema) -> dict[str, Table]:
@@ -111,10 +133,11 @@ def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema
                 raise ConfigError(f"{others[0]!r} is no owner's name", "Name owners by text, such as 'h1'.")
             return {name: table_of(owners[name], schema, name) for name in sorted(owners)}
         raise ConfigError("there are no owners", NO_OWNERS)
-    file = {"path": owners} if isinstance(owners, str | Path) else owners
-    if not _is_file(file):
-        return split_by_site(columns_of(owners, "owners"), site_column, schema)
-    return tables_of_sites(validate(DataFile, file, "owners"), site_column, 1, schema)
+    frame, file = with_settings(owners, "owners")
+    if frame is None:
+        return tables_of_sites(file, site_column, 1, schema)
+    columns = columns_of(frame, "owners", [site_column, *allowed_names(schema, file)])
+    return split_by_site(columns, site_column, schema, file=file)
 
 
 def frame_of(table: Table, schema: Schema) -> pd.DataFrame:

@@ -8,12 +8,12 @@ from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from sim.api.frames import Rows, examined_of, path_of, table_of
+from sim.api.frames import Rows, path_of, rows_to_check, table_of
 from sim.api.progress import following
 from sim.api.releases import ReleaseResult
 from sim.api.summaries import SummaryResult
 from sim.engines.run_folder import next_free
-from sim.match.run import MatchSettings, match_folder, rows_of_summary, target_rows
+from sim.match.run import MatchSettings, match_folder, rows_of_summary, target_file, target_rows
 
 
 def match(
@@ -65,7 +65,8 @@ def match(
         place = release.folder if isinstance(release, ReleaseResult) else path_of(release)
         folder = next_free("match") if out is None else path_of(out)
         schema = AskedFolder(place).stored.schema
-        target = target_rows(lambda: examined_of(validation, schema, "D_v"), schema)
+        source = target_file(Path(validation)) if isinstance(validation, str | Path) else validation
+        target = target_rows(rows_to_check(source, schema, "D_v"), schema)
         held = None if test is None else table_of(test, schema, "test", private=False)
         others = None if real_rows is None else _real(real_rows, schema)
         metrics = match_folder(place, folder, target, chosen, shown, test=held, real=others, train=train)

@@ -28,7 +28,11 @@ def match(
         Path, typer.Argument(metavar="RELEASE", help="A release's folder: a simulation's, or a consumer's.")
     ],
     validation: Annotated[
-        Path, typer.Argument(metavar="D_V", help="Rows to look like: .csv, .npz, .parquet.")
+        Path,
+        typer.Argument(
+            metavar="D_V",
+            help="Rows to look like: .csv, .npz, .parquet; or a .toml with settings to read them.",
+        ),
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the rows, for the consumer alone.")],
     rows: Annotated[int, typer.Option(min=1, help="Rows to choose.")] = 100,
@@ -58,7 +62,7 @@ def match(
     from consumer.target.matching import refuse_everybody
     from fedkme.answers.folder import AskedFolder
     from fedkme.config import validate
-    from sim.match.run import MatchSettings, load_target, match_folder, rows_of_summary
+    from sim.match.run import MatchSettings, load_target, match_folder, rows_of_summary, target_file
     from sim.progress import Progress, alive
     from sim.report.write import REPORT
 
@@ -66,7 +70,7 @@ def match(
     chosen = validate(MatchSettings, {"rows": rows, "draw": draw, "gamma": gamma}, "fedkme match")
     shown = Progress(sys.stderr)
     schema = AskedFolder(release).stored.schema
-    target = load_target(validation, schema)
+    target = load_target(target_file(validation), schema)
     others = None if real is None else rows_of_summary(real, schema)
     with contextlib.closing(shown), alive(shown.note):
         metrics = match_folder(release, out, target, chosen, shown, real=others, train=train)

@@ -1,13 +1,13 @@
 """Rows for a target from a release's folder to a finished folder; no party is asked, nothing is charged."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field, FiniteFloat
+from pydantic import ConfigDict, Field, FiniteFloat
 
 from consumer.results import (
     EVALUATION,
@@ -26,7 +26,9 @@ from consumer.target.matching import AUDIENCE, drawn_for, match_rows
 from curator.run.release_record import redrawn
 from fedkme.answers.folder import RELEASE, SYNTHETIC, AskedFolder
 from fedkme.arrays import WIDTHS
-from fedkme.config import Settings, load_toml
+from fedkme.config import Settings, load_toml, validate
+from fedkme.drafts.checking import line_that_reads
+from fedkme.drafts.reading import RowsToCheck
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, on_disk
 from fedkme.ops.threads import one_thread
@@ -36,8 +38,8 @@ from fedkme.privacy.accounting import ONE_ROW
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION
 from fedkme.protocols import TARGET
 from fedkme.releases.counts import protocol_of
-from fedkme.tables.data_file import Source
-from fedkme.tables.files import Examined, counted_persons, load_rows, load_table, read_arrays
+from fedkme.tables.data_file import Source, as_file, placed
+from fedkme.tables.files import counted_persons, load_table, read_arrays
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
 from fedkme.verdict import lines_of
@@ -78,25 +80,47 @@ class TargetRows:
     persons: Sequence[str] = ()
 
 
+class _Target(Settings):
+    """The part of a consumer's configuration that names D_v; other keys are left alone."""
+
+    model_config = ConfigDict(extra="ignore")
+    validation: Source
+
+
+def target_file(path: Path) -> Source:
+    """Source of D_v: a file of rows, or what a configuration has under `validation`.
+
+    Raises:
+        ConfigError: the configuration is not valid, or names no D_v.
+    """
+    if path.suffix != ".toml":
+        return path
+    return placed(validate(_Target, load_toml(path), str(path)).validation, path.parent)
+
+
 def load_target(source: Source, schema: Schema) -> TargetRows:
     """Read the file of D_v, with the persons of its rows.
 
     Raises:
-        DataError: D_v does not follow the release's schema.
+        DataError: D_v does not follow the release's schema; says which settings may read it.
     """
-    return target_rows(lambda: load_rows(source, schema, "D_v", of_persons=schema.person is not None), schema)
+    of_persons = schema.person is not None
+    return target_rows(RowsToCheck("D_v", as_file(source), of_persons=of_persons), schema)
 
 
-def target_rows(read: Callable[[], Examined], schema: Schema) -> TargetRows:
+def target_rows(subject: RowsToCheck, schema: Schema) -> TargetRows:
     """Read D_v, with the persons of its rows.
 
     Raises:
-        DataError: D_v does not follow the release's schema.
+        DataError: D_v does not follow the release's schema; says which settings may read it.
     """
     try:
-        examined = read()
+        examined = subject.load(schema)
     except DataError as error:
         remedy = f"{error.remedy} D_v has the columns of the release's schema: schema.toml in its folder."
+        if line := line_that_reads(subject, schema, "validation"):
+            how = "Give" if subject.frame else "Give, in the file's place, a .toml with"
+            remedy = f"{how} the settings to read it: {line}"
         raise DataError(error.cause, remedy) from None
     return TargetRows(examined.table, counted_persons(examined, schema))
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, Pos
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.tables.cells import Cells
-from fedkme.tables.conversion import PLAIN
+from fedkme.tables.conversion import PLAIN, allowed_names
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.files import load_table, read_columns, table_from_columns
 from fedkme.tables.schema import Schema, load_schema
@@ -152,9 +152,7 @@ def split_by_site(
         DataError: sites cannot be told apart, or rows do not fit the schema; names owner and column.
     """
     sites = rows_by_site(columns, site_column, least_rows)
-    described = {*schema.names, *(part.name for part in [schema.label] if part), *schema.ignore}
-    described |= {own.source for own in file.columns.values() if own.source is not None}
-    if site_column not in described | {part.column for part in [schema.person] if part}:
+    if site_column not in allowed_names(schema, file):
         columns = {name: cells for name, cells in columns.items() if name != site_column}
     return {
         name: table_from_columns(_taken(columns, rows), schema, name, of_persons=True, file=file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,12 @@ from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.errors import ConfigError, DataError
 from fedkme.ops.threads import one_thread
 from fedkme.releases.settings import release_settings
-from fedkme.tables.files import load_table, save_table
+from fedkme.tables.files import load_table, read_arrays, save_table
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Category, Label, Numeric, Person, Schema
 from fedkme.tables.table import Table
 from operate.cli import main
-from sim.api.frames import examined_of, frame_of
+from sim.api.frames import frame_of, rows_to_check
 from sim.match.run import load_target, target_rows
 
 SCHEMA = Schema(
@@ -232,9 +232,41 @@ def test_rows_of_a_data_frame_have_the_persons_of_the_same_file(tmp_path: Path) 
     of_file = load_target(tmp_path / "mine.csv", schema)
     assert len(of_file.persons) == len(of_file.validation) == 16  # two of three rows count
     for given in (frame, {"path": tmp_path / "mine.csv"}):
-        of_frame = target_rows(partial(examined_of, given, schema, "D_v"), schema)
+        of_frame = target_rows(rows_to_check(given, schema, "D_v"), schema)
         assert list(of_frame.persons) == list(of_file.persons)
         assert np.array_equal(of_frame.validation.values, of_file.validation.values)
+
+
+def test_a_d_v_written_its_own_way_is_refused_with_the_settings_that_read_it(
+    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The line named settings of a file, and the verb had no place for them.
+    monkeypatch.chdir(tmp_path)
+    frame = frame_of(people(30, 1), SCHEMA)
+    other = frame.assign(ward=frame["ward"].str.upper(), well=frame["well"] == "yes", site=1)
+    other = other.rename(columns={"age": "Age"})
+    other.to_csv("mine.csv", sep=";", decimal=",", index=False)
+    words = (release, "--out", tmp_path / "out", "--draw", 500, "--rows", 10, "--no-train")
+    code, text = ran(capsys, monkeypatch, words[0], "mine.csv", *words[1:])
+    assert code == 12
+    (tmp_path / "mine.toml").write_text("validation" + text.partition("it: validation")[2])
+    code, text = ran(capsys, monkeypatch, words[0], "mine.toml", *words[1:])
+    assert code == 0, text
+    with pytest.raises(DataError) as error:
+        fk.match(release, other, 10, draw=500, train=False, out="of-frame", progress=False)
+    names = {"D_v": other}
+    exec(error.value.remedy.partition("read it: ")[2], names)
+    fk.match(release, names["D_v"], 10, draw=500, train=False, out="of-frame", progress=False)
+    held = read_arrays(tmp_path / "out" / f"{ALONE}weighted.npz", "test")
+    again = read_arrays(tmp_path / "of-frame" / f"{ALONE}weighted.npz", "test")
+    assert np.array_equal(held["x"], again["x"])
+    assert (
+        fk.match(release, "mine.toml", 10, draw=500, train=False, out="of-toml", progress=False).rows
+        is not None
+    )
+    (tmp_path / "empty.toml").write_text("[request]\n")
+    code, text = ran(capsys, monkeypatch, words[0], "empty.toml", *words[1:])
+    assert (code, "validation" in text) == (10, True)
 
 
 def test_a_person_is_in_one_fold() -> None:
