@@ -322,14 +322,17 @@ PERSONS = "of persons?"
 
 
 def counts_rows(name: str, sample: ColumnSample) -> bool:
-    """True for a column that numbers the rows of its file, in their order."""
+    """True for a column that numbers the rows of its file, in any order."""
     if sample.numbers < sample.rows or not sample.whole:
         return False
     compact, words = _compact(name)
-    named = name.startswith("Unnamed:") or compact in _ROW or not compact or _is_nameless(name)
+    named = name.startswith("Unnamed:") or compact in _ROW or not compact or bool(_NAMELESS.fullmatch(name))
     if sample.consecutive and sample.restarts <= (_MOST_RESTARTS * sample.rows if named else 0):
         return named or (sample.rows >= _LEAST_ROWS and not words & _TIMES)
     distinct = sample.many or len(sample.counts) == sample.rows
+    least, most = (end(sample.low, sample.high, *sample.values.values()) for end in (min, max))
+    if sample.rows >= _LEAST_ROWS and least in (0, 1) and most - least == sample.rows - 1:
+        return distinct and not words & _TIMES
     return distinct and (name.startswith("Unnamed:") or (named and sample.rows < _LEAST_ROWS))
 
 
@@ -392,8 +395,5 @@ def _compact(name: str) -> tuple[str, frozenset[str]]:
     return "".join(words), frozenset(words)
 
 
+_NAMELESS = re.compile(r"column( \d+)?")
 _LETTERS = str.maketrans({"ø": "o", "å": "a", "æ": "ae", "ł": "l", "đ": "d"})
-
-
-def _is_nameless(name: str) -> bool:
-    return re.fullmatch(r"column( \d+)?", name) is not None

@@ -125,6 +125,20 @@ def test_columns_that_tell_rows_apart_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seed", "first", "count"),
+    [(seed, seed % 2, (20, 99, 100, 1_000, 6_000)[seed % 5]) for seed in range(10)],
+)
+def test_numbers_of_rows_are_left_out_in_any_order(seed: int, first: int, count: int) -> None:
+    # A table that had been sorted or shuffled made them a number of 0 to 600.
+    random = np.random.default_rng(seed)
+    numbers = np.arange(first, first + count)
+    other = random.integers(0, count, count)  # some come twice
+    numbers = numbers[::-1] if seed % 3 == 0 else random.permutation(numbers)
+    drafted = draft({"v": numbers, "w": other, "week": numbers, "b": numbers * 2})
+    assert drafted.left_out == {"v": "numbers of rows?"}
+
+
+@pytest.mark.parametrize(
     ("rows", "label", "message"),
     [
         ({"a": []}, None, "no rows"),
