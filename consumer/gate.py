@@ -8,21 +8,12 @@ import numpy as np
 from fedkme.cells.disclosures import Counts, pick_disclosures, validation_disclosures
 from fedkme.cells.histogram import CountNoise
 from fedkme.features.fixed_point import MeanVector
-from fedkme.privacy.events import (
-    CURATOR,
-    OWNERS,
-    REQUEST,
-    Disclosure,
-    Event,
-    ExactStatistic,
-    RawRows,
-    validation_of,
-)
+from fedkme.privacy import events
 from fedkme.privacy.ledger import nonce_of
 from fedkme.privacy.means import Cost
 from fedkme.privacy.summary_disclosures import ROWS
 
-_GAMMA = ExactStatistic("gamma, a median distance of D_v")
+_GAMMA = events.ExactStatistic("gamma, a median distance of D_v")
 
 
 class ConsumerGate:
@@ -33,34 +24,36 @@ class ConsumerGate:
         declared: ledger lines of the request, in order.
     """
 
-    def __init__(self, consumer: str, declared: Iterable[Disclosure] = ()) -> None:
+    def __init__(self, consumer: str, declared: Iterable[events.Disclosure] = ()) -> None:
         self.consumer = consumer
-        self._protected = validation_of(consumer)
+        self._protected = events.validation_of(consumer)
         self.declared = list(declared)
 
     def pass_gamma(self, gamma: float) -> None:
         """Declare a gamma computed from D_v: the curator hears it, and owners hear it in the plan."""
         digest = hashlib.sha256(np.float64(gamma).tobytes()).hexdigest()
-        self._write(REQUEST, _GAMMA, None, f"gamma {digest[:32]}", CURATOR, OWNERS)
+        self._write(events.REQUEST, _GAMMA, None, f"gamma {digest[:32]}", events.CURATOR, events.OWNERS)
 
     def pass_target(self, run: str, target: MeanVector, cost: Cost) -> None:
         """Declare g~, which the curator passes on to owners."""
-        self._write(run, cost.event, cost.sensitivity, nonce_of(target), CURATOR, OWNERS)
+        self._write(run, cost.event, cost.sensitivity, nonce_of(target), events.CURATOR, events.OWNERS)
 
     def pass_histogram(self, run: str, how: CountNoise, counts: Counts) -> None:
         """Declare the noisy histogram of D_v by cells; owners' orders follow from it."""
         self.declared += validation_disclosures(run, self.consumer, how, counts)
 
-    def pass_picks(self, run: str, event: Event, picks: Sequence[int], counts: Counts) -> None:
+    def pass_picks(self, run: str, event: events.Event, picks: Sequence[int], counts: Counts) -> None:
         """Declare the directions that D_v picked, one event each, with the histogram by their cells."""
         self.declared += pick_disclosures(run, self.consumer, event, picks, counts)
 
     def pass_rows(self, run: str, count: int) -> None:
         """Declare D_v itself, without noise, for a curator that is trusted with it."""
-        self._write(run, RawRows(count), None, ROWS, CURATOR)
+        self._write(run, events.RawRows(count), None, ROWS, events.CURATOR)
 
-    def _write(self, run: str, event: Event, sensitivity: float | None, nonce: str, *observers: str) -> None:
+    def _write(
+        self, run: str, event: events.Event, sensitivity: float | None, nonce: str, *observers: str
+    ) -> None:
         self.declared += (
-            Disclosure(run, 0, self._protected, observer, event, "replace-one", sensitivity, nonce)
+            events.Disclosure(run, 0, self._protected, observer, event, "replace-one", sensitivity, nonce)
             for observer in observers
         )

@@ -13,20 +13,8 @@ from google.protobuf.message import DecodeError
 
 from consumer.archived import Archived, Explained
 from consumer.sealed_rows import RunKeys
+from fedkme import errors
 from fedkme.documents import RequestDocument
-from fedkme.errors import (
-    ConfigError,
-    ConnectionFailedError,
-    FedkmeError,
-    IdentityError,
-    NotMadeError,
-    PartyFailedError,
-    ProtocolError,
-    ProtocolVersionError,
-    QuotaError,
-    StoppingError,
-    StoreError,
-)
 from fedkme.exchange import Offer, Plan
 from fedkme.heads.log import HeadLog
 from fedkme.ledgers.archiving import RUNS, Leaving, archive_finished
@@ -43,21 +31,21 @@ from fedkme.wire.journals import request_document_from_bytes, request_document_t
 RECEIVED, DONE, ENDED = "received", "done", "ended"
 """Statuses of a request that is not open: rows received; rows judged; ended without rows."""
 _OF_THE_CALL = (
-    ConnectionFailedError,
-    PartyFailedError,
-    NotMadeError,
-    StoreError,
-    StoppingError,
-    QuotaError,
-    IdentityError,
-    ProtocolVersionError,
+    errors.ConnectionFailedError,
+    errors.PartyFailedError,
+    errors.NotMadeError,
+    errors.StoreError,
+    errors.StoppingError,
+    errors.QuotaError,
+    errors.IdentityError,
+    errors.ProtocolVersionError,
 )
 
 Draw = Callable[[], tuple[Offer, RunKeys | None]]
 """Makes the offer for a plan, with the run's keys if its rows go sealed."""
 
 
-def is_final(error: FedkmeError) -> bool:
+def is_final(error: errors.FedkmeError) -> bool:
     """Check whether a curator's refusal ends the run, and not the call alone."""
     return not isinstance(error, _OF_THE_CALL)
 
@@ -87,7 +75,7 @@ class KeptRequest:
         document = self.document
         if document.plan is not None:
             if document.offer is None or not document.planned(plan):
-                raise ProtocolError(
+                raise errors.ProtocolError(
                     f"the curator plans {plan.run} unlike {document.plan.run}, for which D_v paid",
                     "Nothing more of D_v left: ask the curator's operator, or give the request up by "
                     "`fedkme consumer cancel` or another 'output'.",
@@ -112,7 +100,7 @@ class KeptRequest:
         self._requests.end(shortened, status)
         self.document, self.status = shortened, status
 
-    def finish(self, warn: Callable[[StoreError], None]) -> None:
+    def finish(self, warn: Callable[[errors.StoreError], None]) -> None:
         """Store that the rows are judged; warn where the store refuses.
 
         This is no error: rows and verdict are there. If the store kept the end after all, the same command
@@ -120,7 +108,7 @@ class KeptRequest:
         """
         try:
             self.end(DONE)
-        except StoreError as error:
+        except errors.StoreError as error:
             warn(error)
 
 
@@ -216,7 +204,7 @@ class Requests:
             return before
         if before.status == OPEN:
             if (plan := before.document.plan) is not None:
-                raise ConfigError(
+                raise errors.ConfigError(
                     f"{document.output} waits for another summary, {plan.run}, for which D_v has paid",
                     "Repeat it with its settings and D_v, give it up by `fedkme consumer cancel`, or choose "
                     "another 'output'.",
@@ -249,7 +237,7 @@ class Requests:
         lines = self._store.ledger(0 if last is None else last.last)
         used = {about.run for about in disclosures_in(row.line for row in lines)}
         if run in used | Archived.of(self._store).runs:
-            raise ProtocolError(
+            raise errors.ProtocolError(
                 f"the curator calls a new run {run}, the name of an earlier run",
                 "Nothing of D_v left: ask the curator's operator.",
             )
@@ -303,7 +291,7 @@ class Requests:
 
 def _check_name(run: str) -> None:
     if not run or not fits_ledgers(run) or run == REQUEST:
-        raise ProtocolError(
+        raise errors.ProtocolError(
             "the curator gives a run a name that does not fit in ledgers", "Look at its software."
         )
 
@@ -328,8 +316,8 @@ def _shortened(document: bytes) -> bytes:
 def _document(row: RunRow) -> RequestDocument:
     try:
         return request_document_from_bytes(row.document)
-    except (DecodeError, ProtocolError):
-        raise StoreError(
+    except (DecodeError, errors.ProtocolError):
+        raise errors.StoreError(
             f"the store holds a request of {row.peer} that this release cannot read",
             "Use the release that wrote it, or a later one.",
         ) from None

@@ -2,17 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from fedkme.directives import (
-    Accepted,
-    Answer,
-    Directive,
-    Dismiss,
-    KeepHead,
-    OfferKeys,
-    Refusal,
-    ShowHead,
-    Unreadable,
-)
+from fedkme import directives
 from fedkme.documents import OwnerEntry
 from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import EXCHANGE, Head, HeadLog
@@ -121,11 +111,11 @@ class RunManager:
         self._left_out = left_out
         self._handlers: dict[str, RunHandler] = {}
         # Refusals by run, for this stream: the disk refused to store the answer.
-        self._unkept: dict[str, Refusal] = {}
+        self._unkept: dict[str, directives.Refusal] = {}
         # Open runs without journal entries: an earlier process had them wait for an approval.
         self._refused = {row.run for row in store.runs(OPEN) if not store.entries(row.run)}
 
-    def answer(self, directive: Directive) -> Answer | None:
+    def answer(self, directive: directives.Directive) -> directives.Answer | None:
         """Answer a directive; None if it needs no answer. On return answer and ledger lines are stored.
 
         Raises:
@@ -134,21 +124,21 @@ class RunManager:
         run = directive.run
         try:
             match directive.body:
-                case Dismiss(reason):
+                case directives.Dismiss(reason):
                     self._check_name(run)
                     self._forget(run)
                     if reason is not None and keep_departure(self._store, self._name, run, reason):
                         self._left_out(run, reason.error())
                     return None
-                case OfferKeys(later):
+                case directives.OfferKeys(later):
                     self._check_name(run)
                     return self._offer(later)
                 case Consider() as request:
                     return self._considered(request)
-                case ShowHead(known_leaves, origin):
+                case directives.ShowHead(known_leaves, origin):
                     self._check_name(run)
                     return self._show_head(run.removesuffix(EXCHANGE), known_leaves, origin)
-                case KeepHead(head):
+                case directives.KeepHead(head):
                     return self._heads.cosign(self._heads.keep(head, CURATORS))
             if run in self._unkept:
                 return self._unkept[run]  # the curator goes on without this owner: nothing may leave now
@@ -163,17 +153,17 @@ class RunManager:
                 self._refused.discard(run)
             if isinstance(directive.body, Invitation) and not handler.begun:
                 self._refused.add(run)  # the gate logged the refusal
-                if isinstance(entry.answer, Refusal) and entry.answer.awaits_approval:
+                if isinstance(entry.answer, directives.Refusal) and entry.answer.awaits_approval:
                     # not stored: the run may be approved before the directive comes again
                     return entry.answer
-            elif isinstance(entry.answer, Refusal):
+            elif isinstance(entry.answer, directives.Refusal):
                 self._say(run, entry.answer.error())
             self._keep(run, entry, sent_before)
             return handler.again(directive)
         except FedkmeError as error:
             self._store.check()
             self._say(run, error)
-            return Refusal.of(error)
+            return directives.Refusal.of(error)
         finally:
             if run in self._refused:
                 # the handler holds arrays as long as the table; the journal can restore the handler
@@ -183,7 +173,7 @@ class RunManager:
         if self._failed is not None:
             self._failed(run, error)
 
-    def wait_s(self, directive: Directive, taken_s: float) -> float:
+    def wait_s(self, directive: directives.Directive, taken_s: float) -> float:
         """Seconds that an answer must wait before it leaves, given the seconds that computing it took."""
         handler = self._handlers.get(directive.run)
         return 0.0 if handler is None else handler.wait_s(directive, taken_s)
@@ -198,14 +188,14 @@ class RunManager:
             )
         return self._keys.offer(run)
 
-    def _considered(self, request: Consider) -> Answer:
+    def _considered(self, request: Consider) -> directives.Answer:
         """Answer whether this owner would take part; no run begins, so nothing is stored."""
         self._check_name(request.run)
         try:
             self._consider(request)
         except (BudgetError, PolicyError) as error:  # the gate logged the refusal
-            return Refusal.of(error)
-        return Accepted(self.rows)
+            return directives.Refusal.of(error)
+        return directives.Accepted(self.rows)
 
     def _show_head(self, run: str, known_leaves: int, origin: str) -> Head:
         """Show the current head of the ledger to a curator that knows at most as many leaves as there are."""
@@ -243,7 +233,7 @@ class RunManager:
                 "Check the curator's software.",
             )
 
-    def _opened(self, directive: Directive) -> RunHandler:
+    def _opened(self, directive: directives.Directive) -> RunHandler:
         run = directive.run
         self._check_name(run)
         row = self._store.run(run)
@@ -266,9 +256,9 @@ class RunManager:
         self._handlers[run] = handler
         return handler
 
-    def _begin(self, directive: Directive) -> None:
+    def _begin(self, directive: directives.Directive) -> None:
         run = directive.run
-        if isinstance(directive.body, Unreadable) and directive.question == "invite":
+        if isinstance(directive.body, directives.Unreadable) and directive.question == "invite":
             raise directive.body.reason.error()
         if not isinstance(directive.body, Invitation) or not run:
             raise self._not_in(run)
@@ -306,7 +296,7 @@ class RunManager:
             # comes again over a new stream: the curator may not have received this refusal.
             self._handlers.pop(run, None)
             self._sent.count = sent_before
-            self._unkept[run] = Refusal.of(error)
+            self._unkept[run] = directives.Refusal.of(error)
             raise
         finally:
             self._outbox.lines.clear()

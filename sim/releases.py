@@ -32,19 +32,10 @@ from fedkme.releases.settings import read_points
 from fedkme.tables.files import load_table
 from fedkme.tables.table import joined
 from sim.config import plain
+from sim.engines import run_folder
 from sim.engines.children import Event
 from sim.engines.inprocess import InProcessMarket, KeptRecords, release_in_process
 from sim.engines.processes import Folders, Launch
-from sim.engines.run_folder import (
-    UNFINISHED,
-    adopt_consumer_journal,
-    adopt_curator_run,
-    adopt_owner_journals,
-    is_under_way,
-    make_run_directory,
-    write_ledgers,
-    write_schema,
-)
 from sim.evaluation.grades import by_rows
 from sim.evaluation.metrics import with_reading
 from sim.evaluation.received import received_release
@@ -100,9 +91,9 @@ def simulate_release(
             shown.warn("no models will be trained on the rows: training takes pip install 'fedkme[sim]'")
         if out is not None and _lacks_derived_files(out, settings):
             return out, complete_release(out, shown.warn, scenario)
-        directory = make_run_directory(out, f"{settings.release.kind}-{settings.title}", until)
+        directory = run_folder.make_run_directory(out, f"{settings.release.kind}-{settings.title}", until)
         (directory / SETTINGS).write_text(dump_toml(plain(settings)), encoding="utf-8")
-        write_schema(directory, scenario.schema)
+        run_folder.write_schema(directory, scenario.schema)
         steps = Derivation()
         if settings.engine == "processes":
             work = ReleaseLaunch(scenario, settings, directory, shown, watch).run()
@@ -131,7 +122,7 @@ def _lacks_derived_files(directory: Path, settings: ReleaseSimulation) -> bool:
     path = directory / SETTINGS
     if not path.exists() or path.read_text(encoding="utf-8") != dump_toml(plain(settings)):
         return False
-    return not is_under_way(directory) and has_numbers(directory) and not _is_complete(directory)
+    return not run_folder.is_under_way(directory) and has_numbers(directory) and not _is_complete(directory)
 
 
 def has_numbers(directory: Path) -> bool:
@@ -165,12 +156,12 @@ def complete_release(
         ConfigError: the run is under way.
         StoreError: the numbers cannot be read.
     """
-    if is_under_way(directory):
+    if run_folder.is_under_way(directory):
         raise ConfigError(f"the run in {directory} is under way", "Wait for its end.")
     if (directory / "curator").is_dir():  # the launcher was killed
-        adopt_curator_run(directory)
-        adopt_owner_journals(directory)
-        adopt_consumer_journal(directory)
+        run_folder.adopt_curator_run(directory)
+        run_folder.adopt_owner_journals(directory)
+        run_folder.adopt_consumer_journal(directory)
     if _is_complete(directory) and (directory / METRICS).exists():
         write_report(directory)
         return {"losses": (), **read_object(directory / METRICS)}
@@ -187,7 +178,7 @@ def complete_release(
     record = read_object(directory / RECORD)
     _copy_to_consumer(directory, record["files"], steps)
     metrics = _derive(directory, record, settings, scenario, {"timing": {}, **figures}, warn, steps)
-    (directory / UNFINISHED).unlink(missing_ok=True)
+    (directory / run_folder.UNFINISHED).unlink(missing_ok=True)
     return metrics
 
 
@@ -325,14 +316,14 @@ async def _in_process(
             assert records.release is not None, "a release is kept"
             stores = market.stores() if isinstance(market, InProcessMarket) else {CURATOR: market.curator}
             with on_disk(f"{directory} cannot be written", "Make room, and ask again.", StoreError):
-                write_ledgers(directory, stores)
+                run_folder.write_ledgers(directory, stores)
                 write_release(directory, records.release, records.files, records.facts, Derivation())
 
         records = KeptRecords(keep)
         try:
             await release_in_process(market, release, settings.pooling, records, hear)
         finally:
-            write_ledgers(directory, await market.collect_stores())
+            run_folder.write_ledgers(directory, await market.collect_stores())
     _copy_to_consumer(directory, records.files, steps)
 
 

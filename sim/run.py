@@ -23,16 +23,9 @@ from fedkme.party import fault_of_name
 from fedkme.privacy.presets import warn_of_large
 from fedkme.tables.files import save_table
 from sim.config import Baseline, LaunchSettings, SimulationSettings
+from sim.engines import run_folder
 from sim.engines.inprocess import KeptRecords, SimulatedMarket, market_of, run_in_process
 from sim.engines.processes import SummaryLaunch, show_summary
-from sim.engines.run_folder import (
-    forget_settings,
-    make_run_directory,
-    read_record,
-    write_configuration,
-    write_ledgers,
-    write_schema,
-)
 from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, with_reading, write_metrics
 from sim.evaluation.releases import compare_with_validation
@@ -92,9 +85,9 @@ def simulate(
         if settings.downstream and scenario.test.labels is not None and len(scenario.test):
             require_models()
         warn_of_large(settings, progress.warn)
-        directory = make_run_directory(out, settings.title, until)
-        write_configuration(directory, settings)
-        write_schema(directory, scenario.schema)
+        directory = run_folder.make_run_directory(out, settings.title, until)
+        run_folder.write_configuration(directory, settings)
+        run_folder.write_schema(directory, scenario.schema)
         timing: dict[str, float] = {}
         if settings.engine == "processes":
             work = _timed(SummaryLaunch(scenario, settings, directory, progress, watch), timing)
@@ -188,8 +181,8 @@ def carried_out(
         close()
         if watch is not None:
             watch.finish(directory, next_step)
-    if (record := read_record(directory)) is None:
-        forget_settings(directory)
+    if (record := run_folder.read_record(directory)) is None:
+        run_folder.forget_settings(directory)
         raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
     return record, failure
 
@@ -233,7 +226,7 @@ async def _in_process(
         try:
             summary = await run_in_process(market, scenario.validation, *parts, records, shown.hear, pooling)
         finally:
-            write_ledgers(directory, await market.collect_stores())
+            run_folder.write_ledgers(directory, await market.collect_stores())
             if records.summary is not None:
                 write_run(directory, records.summary, records.facts)
             if shown.first_round is not None:

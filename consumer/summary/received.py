@@ -2,16 +2,7 @@
 
 from collections.abc import Callable
 
-from consumer.results import (
-    CSV,
-    EVALUATION,
-    RECEIVED_ROWS,
-    SUMMARY,
-    keep_participation,
-    lost_owners,
-    remove_result,
-    write_result,
-)
+from consumer import results
 from consumer.settings import ConsumerSettings
 from consumer.summary.forms import REPEATS, WEIGHTED, unweighted
 from consumer.summary.judging import judge
@@ -53,16 +44,16 @@ def keep_received(
         ConfigError: a file cannot be written.
     """
     output = settings.output
-    write_result(output / RECEIVED_ROWS, table_bytes(summary.table))
+    results.write_result(output / results.RECEIVED_ROWS, table_bytes(summary.table))
     if summary.outcome.prune:
         summary = pruned(summary, settings.request.p, schema, validation)
-    write_result(output / SUMMARY, table_bytes(summary.table))
-    write_result(output / CSV, unweighted(summary.table).csv(schema))
-    for name in (EVALUATION, WEIGHTED, REPEATS):
-        remove_result(output / name)
+    results.write_result(output / results.SUMMARY, table_bytes(summary.table))
+    results.write_result(output / results.CSV, unweighted(summary.table).csv(schema))
+    for name in (results.EVALUATION, WEIGHTED, REPEATS):
+        results.remove_result(output / name)
     outcome = summary.outcome
     owners = outcome.participation
-    keep_participation(output, owners)
+    results.keep_participation(output, owners)
     on_stored()
     reporter.say(
         "received",
@@ -90,10 +81,10 @@ def judge_received(
         IncompleteSummaryError: the rows are fewer than requested.
         NotJudgedError: the rows could not be judged.
     """
-    table, p = load_table(settings.output / SUMMARY, schema, settings.name), settings.request.p
+    table, p = load_table(settings.output / results.SUMMARY, schema, settings.name), settings.request.p
     try:
         if len(table):
-            judge(settings, schema, validation, table, plan, reporter, lost_owners(settings.output))
+            judge(settings, schema, validation, table, plan, reporter, results.lost_owners(settings.output))
         on_judged()
     except NotJudgedError as error:
         if len(table) >= p:

@@ -11,15 +11,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fedkme import errors
 from fedkme.directives import Answer, Directive, Limits, Refusal
-from fedkme.errors import (
-    ConnectionFailedError,
-    FedkmeError,
-    OwnerFaultError,
-    OwnerLostError,
-    ProtocolError,
-    SecureAggregationError,
-)
 from fedkme.protocol import Consider, Invitation
 from fedkme.wire.directives import answer_from_wire, directive_to_wire, farewell_to_wire
 from fedkme.wire.rows import too_large
@@ -127,7 +120,7 @@ class OpenApproval:
     due: float
 
 
-Exchanged = Callable[[str, Directive, Answer | FedkmeError, int], None]
+Exchanged = Callable[[str, Directive, Answer | errors.FedkmeError, int], None]
 """Hears of an exchange: the owner, the directive, its answer or failure, and when it began, in nanoseconds
 since 1970."""
 
@@ -253,7 +246,7 @@ class OwnerConnection:
             return
         try:
             call.answer.set_result(answer_from_wire(call.parts))
-        except (ProtocolError, SecureAggregationError) as error:
+        except (errors.ProtocolError, errors.SecureAggregationError) as error:
             self._refuse(call, error.cause, error.remedy)
 
     def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Coroutine[Any, Any, Answer]:
@@ -269,7 +262,7 @@ class OwnerConnection:
         began = time.time_ns()
         try:
             answer = await exchange
-        except FedkmeError as error:
+        except errors.FedkmeError as error:
             exchanged(self.name, directive, error, began)
             raise
         exchanged(self.name, directive, answer, began)
@@ -308,11 +301,11 @@ class OwnerConnection:
                 return await answer
         except TimeoutError:
             if self._stream is None:
-                raise OwnerLostError(
+                raise errors.OwnerLostError(
                     f"{where}: its connection ended", "Look at the owner's host and network; start it again."
                 ) from None
             self.cut()
-            raise OwnerLostError(
+            raise errors.OwnerLostError(
                 f"{where}: no answer within {self._progress_s:g} s",
                 "Look at the owner's host, or raise the curator's 'progress_s'.",
             ) from None
@@ -332,7 +325,7 @@ class OwnerConnection:
         if (stream := self._stream) is not None:
             try:
                 await stream.write(message)
-            except ConnectionFailedError:
+            except errors.ConnectionFailedError:
                 self.detach(stream)
 
     async def _send(self, call: PendingAnswer) -> None:
@@ -344,7 +337,7 @@ class OwnerConnection:
         self.traffic.sent += size
         try:
             await stream.write(call.directive)
-        except ConnectionFailedError:
+        except errors.ConnectionFailedError:
             self.detach(stream)
 
     def _within(self, call: PendingAnswer, seconds: float) -> None:
@@ -353,7 +346,7 @@ class OwnerConnection:
 
     def _refuse(self, call: PendingAnswer, what: str, remedy: str = "Check the owner's software.") -> None:
         where = f"{self.name}, round {call.directive.at.round}"
-        call.answer.set_exception(OwnerFaultError(f"{where}: {what}", remedy))
+        call.answer.set_exception(errors.OwnerFaultError(f"{where}: {what}", remedy))
         self.cut()
 
 

@@ -6,16 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from curator.owners.connection import Connection, Exchanged, OwnerConnection, Stream
+from fedkme import errors
 from fedkme.directives import Hello
-from fedkme.errors import (
-    ConnectionFailedError,
-    FedkmeError,
-    FencedError,
-    IdentityError,
-    MissingOwnersError,
-    ProtocolError,
-    StoreError,
-)
 from fedkme.ledgers.departures import Departure
 from fedkme.store import Store
 from fedkme.wire.directives import end_to_wire, welcome_to_wire
@@ -47,7 +39,7 @@ class Membership(Protocol):
     def missing(self) -> list[str]:
         """List the expected owners that are not here, sorted."""
 
-    def refusal(self, name: str) -> FedkmeError | None:
+    def refusal(self, name: str) -> errors.FedkmeError | None:
         """Error with which an owner was refused as it joined; None if it joined since, or never tried."""
 
     def sizes(self) -> Mapping[str, int]:
@@ -111,7 +103,7 @@ class Members:
         self._tickets: dict[str, int] = {}
         self._fenced: dict[str, dict[bytes, None]] = {}  # the oldest first
         self._runs: dict[str, dict[str, None]] = {}
-        self._refusals: dict[str, FedkmeError] = {}
+        self._refusals: dict[str, errors.FedkmeError] = {}
         self._missed = set[str]()  # owners that a run waited for in vain and that have not joined since
         self._changed = asyncio.Condition()
 
@@ -139,7 +131,7 @@ class Members:
         """Names of the expected owners that are not here."""
         return sorted(self._expected.difference(self.here()))
 
-    async def refuse(self, name: str, error: FedkmeError) -> None:
+    async def refuse(self, name: str, error: errors.FedkmeError) -> None:
         """Note why an expected owner is not let in: runs begin without it, and do not wait for it."""
         if name not in self._expected or self.connection(name).stream is not None:
             return
@@ -148,7 +140,7 @@ class Members:
         async with self._changed:
             self._changed.notify_all()
 
-    def refusal(self, name: str) -> FedkmeError | None:
+    def refusal(self, name: str) -> errors.FedkmeError | None:
         """Error with which an owner was last refused; None if it joined since, or never tried."""
         return self._refusals.get(name)
 
@@ -179,11 +171,11 @@ class Members:
         """
         name, instance = hello.name, hello.instance
         if self._expected and name not in self._expected:
-            raise IdentityError(
+            raise errors.IdentityError(
                 f"{name!r} is not one of this curator's owners", "Add it to 'owners' of the curator."
             )
         if len(instance) > _INSTANCE:
-            raise ProtocolError(f"{name} drew an odd instance")
+            raise errors.ProtocolError(f"{name} drew an odd instance")
         fenced = self._fenced.setdefault(name, {})
         if instance in fenced:
             raise _fenced_error(name, self._epochs[name])
@@ -221,7 +213,7 @@ class Members:
 
     async def remind(self, connection: OwnerConnection) -> None:
         """Tell an owner why runs went on without it: it may have been away when they ended."""
-        with contextlib.suppress(StoreError):  # it hears when it joins again
+        with contextlib.suppress(errors.StoreError):  # it hears when it joins again
             for departure in self._departures(connection.name):
                 await connection.tell(departure.directive)
 
@@ -229,7 +221,7 @@ class Members:
         error = _fenced_error(name, self._epochs[name])
         self._say("fenced", owner=name, epoch=self._epochs[name])
         self.connection(name).detach(old)
-        with contextlib.suppress(ConnectionFailedError):
+        with contextlib.suppress(errors.ConnectionFailedError):
             await old.write(end_to_wire(error))
         old.cut()
 
@@ -249,7 +241,7 @@ class Members:
                 present = self.here()
                 if len(present) < minimum or not present:
                     who = ", ".join(self.missing()) or f"{minimum - len(present)} owners"
-                    raise MissingOwnersError(
+                    raise errors.MissingOwnersError(
                         f"{who} did not join within {connect_s:g} s",
                         "Start them, or raise 'connect_s'; their own log says why they could not.",
                     ) from None
@@ -270,8 +262,8 @@ class Members:
         return self._epochs.get(name, 0) + 1
 
 
-def _fenced_error(name: str, epoch: int) -> FencedError:
-    return FencedError(
+def _fenced_error(name: str, epoch: int) -> errors.FencedError:
+    return errors.FencedError(
         f"another process of {name} has joined, as number {epoch}, and is served in place of this one",
         "Leave one of the two running; if you started one, issue a new certificate.",
     )

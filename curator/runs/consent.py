@@ -13,16 +13,9 @@ from collections.abc import Sequence
 from curator.owners.connection import Connection, Traffic
 from curator.run.run import Run
 from curator.runs.context import RunContext
+from fedkme import errors
 from fedkme.directives import Directive, Limits, Refusal
 from fedkme.documents import Fault
-from fedkme.errors import (
-    BudgetError,
-    MissingOwnersError,
-    OwnerFaultError,
-    OwnerLostError,
-    PolicyError,
-    QuorumError,
-)
 from fedkme.protocol import Consider, IntendedSummary
 
 
@@ -51,16 +44,16 @@ async def ask_owners(context: RunContext, run: Run) -> None:
                 raise _too_few(willing, quorum, refusals)
             context.say("waiting", run=run.name, round=0, owners=willing, quorum=quorum)
             await members.gather(quorum + len(refusals), context.settings.connect_s)
-        except (MissingOwnersError, QuorumError) as error:
+        except (errors.MissingOwnersError, errors.QuorumError) as error:
             for fault in refusals:
                 context.left(run.name, fault)
             raise (_too_few(willing, quorum, refusals) if refusals else error) from None
 
 
-def _too_few(willing: int, quorum: int, refusals: Sequence[Fault]) -> QuorumError:
+def _too_few(willing: int, quorum: int, refusals: Sequence[Fault]) -> errors.QuorumError:
     last = max(refusals, key=lambda fault: fault.owner, default=None)  # independent of the order of answers
     why = "" if last is None else f"; {last.line.rstrip('.')}"
-    return QuorumError(
+    return errors.QuorumError(
         f"{willing} owners may take part and the quorum is {quorum}{why}",
         "Ask again when more owners take part; D_v has paid for nothing.",
     )
@@ -82,9 +75,9 @@ async def _refusal(owner: Connection, question: Directive) -> Fault | None:
     """Ask one owner; return the fault of an owner that will not take part, or None."""
     try:
         answer = await owner.exchange(question, Limits(), Traffic())
-    except (OwnerLostError, OwnerFaultError) as gone:
+    except (errors.OwnerLostError, errors.OwnerFaultError) as gone:
         return Fault(0, owner.name, gone.code, str(gone))
     error = answer.error() if isinstance(answer, Refusal) else None
-    if not isinstance(error, (BudgetError, PolicyError)):
+    if not isinstance(error, (errors.BudgetError, errors.PolicyError)):
         return None
     return Fault(0, owner.name, error.code, f"{owner.name}, round 0: {error}")

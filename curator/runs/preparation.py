@@ -20,17 +20,9 @@ from curator.runs.lifecycle import Lifecycle
 from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import RunQueue, next_run
 from curator.summary.settings import SummarySettings
+from fedkme import errors
 from fedkme.documents import RunDocument
 from fedkme.embeddings.kernels import median_gamma
-from fedkme.errors import (
-    CancelledRunError,
-    ConfigError,
-    FedkmeError,
-    NotEnoughRowsError,
-    ProtocolError,
-    QuotaError,
-    StoreError,
-)
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryRequest
 from fedkme.heads.log import Head
 from fedkme.ops.threads import in_thread
@@ -122,9 +114,9 @@ class Preparation:
                         await ask_owners(self._context, run)
                     if self._context.settings.summary.sealed:
                         await self._exchange_keys(run)
-            except StoreError:
+            except errors.StoreError:
                 raise
-            except FedkmeError as error:
+            except errors.FedkmeError as error:
                 if run.status == "asked":
                     self._runs.close(run, "failed", error)
                 self._lifecycle.family(run.document).forget(run)
@@ -144,7 +136,7 @@ class Preparation:
         document, context = run.document, self._context
         if offer.validation is not None:
             if len(offer.validation) != document.summary.validation_rows:
-                raise ProtocolError("D_v has another size than the request said")
+                raise errors.ProtocolError("D_v has another size than the request said")
             table = Table(offer.validation, offer.validation_classes)
             await in_thread(context.schema.check, table, "the validation set")
         if document.planned.sealed:
@@ -156,7 +148,7 @@ class Preparation:
             if run.status == "asked":  # the run may have been cancelled meanwhile
                 try:
                     self._check_quota(run.consumer, run.rows)  # other runs of the consumer may be queued now
-                except QuotaError:
+                except errors.QuotaError:
                     self._runs.forget_rows(run)
                     raise
                 run.document = replace(document, offer=offer)
@@ -219,7 +211,7 @@ class Preparation:
             raise run.document.fault
         if run.status in ("cancelled", "failed") and not self._context.records.has(run.name):
             cause = f"{run.name} was cancelled, or failed, before it began"
-            raise CancelledRunError(cause, "Ask again for another run.")
+            raise errors.CancelledRunError(cause, "Ask again for another run.")
 
     def _next_name(self) -> str:
         repeatable = self._context.settings.simulation_seed is not None
@@ -231,7 +223,7 @@ class Preparation:
     def _check_release(self, request: ReleaseRequest) -> None:
         self._check_schema(request.schema)
         if len(request.settings) > MOST_SETTINGS:
-            raise ConfigError("a request's settings are too long", "Give fewer public points.")
+            raise errors.ConfigError("a request's settings are too long", "Give fewer public points.")
         self._check_quota(request.consumer, 0)
 
     def _check_quota(self, consumer: str, rows: int) -> None:
@@ -276,9 +268,9 @@ class Preparation:
         owners, sizes = self._context.settings.owners, self._context.members.sizes()
         most = sum(sizes[name] for name in owners) if owners and set(owners) <= set(sizes) else MOST_ROWS
         if not most:
-            raise NotEnoughRowsError("the owners have no rows", "Check their files.")
+            raise errors.NotEnoughRowsError("the owners have no rows", "Check their files.")
         if rows > most:
-            raise NotEnoughRowsError(
+            raise errors.NotEnoughRowsError(
                 f"{rows} rows are asked for and the owners have at most {most}",
                 f"Ask for at most {most} rows.",
             )
@@ -319,7 +311,7 @@ class Preparation:
 
     def _gamma_from_seeds(self) -> float:
         if not len(self._context.encoded_seeds):
-            raise ConfigError(
+            raise errors.ConfigError(
                 "gamma is to come from the seed set and the curator has none",
                 "Give gamma as a number or 'median-validation', or give the curator 'seeds'.",
             )
@@ -357,12 +349,12 @@ class Preparation:
         most = curator.release.most_epsilon
         if math.isinf(settings.epsilon):
             if curator.simulation_seed is None or curator.release.security is not None:
-                raise ConfigError(
+                raise errors.ConfigError(
                     "a release without noise is asked for",
                     "Only simulations with a trusted curator make one.",
                 )
         elif most is not None and settings.epsilon > most:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"epsilon {settings.epsilon:g} is asked for and this curator's limit is {most:g}",
                 "Ask for less, or agree with the curator on a larger 'most_epsilon'.",
             )

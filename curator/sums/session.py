@@ -10,17 +10,7 @@ from numpy.typing import NDArray
 
 from curator.owners.session import RunSession
 from fedkme.directives import AskSums, Body, Limits, Proposal, SigningKeys, WordVector
-from fedkme.secagg.messages import (
-    Advertisement,
-    Delivery,
-    Endorsement,
-    Endorsements,
-    KeyRoster,
-    MaskedInput,
-    SealedShares,
-    Survivors,
-    Unmasking,
-)
+from fedkme.secagg import messages
 from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import SumQuery
@@ -43,25 +33,25 @@ class SumSession(RunSession):
         """Propose an aggregation; return the owner's signing key."""
         return await self._ask(number, Proposal.of(parameters, query, moves), KeyBinding)
 
-    async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
+    async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> messages.Advertisement:
         """Begin phase 1 with all signing keys."""
-        return await self._ask(number, SigningKeys(tuple(keys)), Advertisement)
+        return await self._ask(number, SigningKeys(tuple(keys)), messages.Advertisement)
 
-    async def share(self, number: int, roster: KeyRoster) -> SealedShares:
+    async def share(self, number: int, roster: messages.KeyRoster) -> messages.SealedShares:
         """Begin phase 2 with all advertisements."""
-        return await self._ask(number, roster, SealedShares)
+        return await self._ask(number, roster, messages.SealedShares)
 
-    async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
+    async def mask(self, number: int, delivery: messages.Delivery, length: int) -> messages.MaskedInput:
         """Begin phase 3 with the shares for this owner."""
-        return MaskedInput(self.name, delivery.context, await self._words(number, delivery, length))
+        return messages.MaskedInput(self.name, delivery.context, await self._words(number, delivery, length))
 
-    async def endorse(self, number: int, survivors: Survivors) -> Endorsement:
+    async def endorse(self, number: int, survivors: messages.Survivors) -> messages.Endorsement:
         """Begin phase 4 with the owners that survived."""
-        return await self._ask(number, survivors, Endorsement)
+        return await self._ask(number, survivors, messages.Endorsement)
 
-    async def unmask(self, number: int, endorsements: Endorsements) -> Unmasking:
+    async def unmask(self, number: int, endorsements: messages.Endorsements) -> messages.Unmasking:
         """Begin phase 5 with all endorsements."""
-        return await self._ask(number, endorsements, Unmasking)
+        return await self._ask(number, endorsements, messages.Unmasking)
 
     async def _words(self, number: int, body: Body, length: int) -> NDArray[np.uint64]:
         words = (await self._ask(number, body, WordVector, Limits(words=length))).words

@@ -18,21 +18,9 @@ from numpy.typing import NDArray
 
 from fedkme import durable
 from fedkme.errors import DataError, MissingDependencyError
+from fedkme.tables import conversion
 from fedkme.tables.cells import Cells, cells_of, column_names, columns_of, texts
 from fedkme.tables.columns import CLIPPED
-from fedkme.tables.conversion import (
-    NOBODY,
-    PLAIN,
-    UNLABELLED,
-    Converted,
-    allowed_names,
-    check_names,
-    convert,
-    joined_parts,
-    labelled_rows,
-    named,
-    needed_names,
-)
 from fedkme.tables.csv_rows import Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.npz import HEADERS, MALFORMED, npz_bytes
@@ -126,27 +114,28 @@ def examine_parts(
     parts: Iterable[Part], schema: Schema, file: DataFile, party: str, of_persons: bool
 ) -> Examined:
     """Convert the parts of a file, and collect every fault of its cells."""
-    converted: list[Converted] = []
+    converted: list[conversion.Converted] = []
     lines: list[NDArray[np.int64]] = []
     ragged: list[int] = []
     persons: list[str] = []
     names: list[str] = []
     rows = 0
     for part in parts:
-        columns = named(part.columns, schema, file, party)
+        columns = conversion.named(part.columns, schema, file, party)
         if not converted:
-            needed = needed_names(schema, of_persons=of_persons)
-            check_names(columns, needed, allowed_names(schema, file), "column", party)
+            needed = conversion.needed_names(schema, of_persons=of_persons)
+            allowed = conversion.allowed_names(schema, file)
+            conversion.check_names(columns, needed, allowed, "column", party)
         names = list(columns)
-        columns, places = labelled_rows(columns, schema, file)
-        converted.append(convert(columns, schema, file, of_persons=of_persons))
+        columns, places = conversion.labelled_rows(columns, schema, file)
+        converted.append(conversion.convert(columns, schema, file, of_persons=of_persons))
         lines.append(np.asarray(part.lines, dtype=np.int64)[places])
         ragged += part.ragged
         rows += len(part.lines)
         persons += _persons(columns, schema) if of_persons else []
-    joined = joined_parts(converted, schema, file.unknown)
+    joined = conversion.joined_parts(converted, schema, file.unknown)
     if (dropped := rows - len(joined.table)) and schema.label:
-        joined.swallowed[schema.label.name, UNLABELLED] += dropped
+        joined.swallowed[schema.label.name, conversion.UNLABELLED] += dropped
     table = joined.table
     if of_persons and not joined.faults:
         table = _bounded(table, schema, persons, party)
@@ -157,7 +146,7 @@ def examine_parts(
     return Examined(table, unit, np.concatenate(lines), ragged, joined.faults, joined.swallowed, persons)
 
 
-def _reading(joined: Converted, rows: int, schema: Schema, unused: Sequence[str]) -> Reading:
+def _reading(joined: conversion.Converted, rows: int, schema: Schema, unused: Sequence[str]) -> Reading:
     """Columns left out and cells changed; `rows` is the number of rows that count."""
     cells = {column.name: column.count * max(1, len(joined.table)) for column in schema.columns}
     moved = schema.moved(joined.table.values)
@@ -177,7 +166,7 @@ def table_from_columns(
     party: str,
     *,
     of_persons: bool = False,
-    file: DataFile = PLAIN,
+    file: DataFile = conversion.PLAIN,
 ) -> Table:
     """Build a table from the columns of a file: names become indices, the dtype the narrowest common one.
 
@@ -200,7 +189,7 @@ def rows_from_columns(
     party: str,
     *,
     of_persons: bool = False,
-    file: DataFile = PLAIN,
+    file: DataFile = conversion.PLAIN,
 ) -> Examined:
     """Build a table as `table_from_columns` does, with the person of each row.
 
@@ -217,7 +206,7 @@ def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -
     arrays = read_arrays(path, party)
     person = [schema.person.column] if schema.person else []
     needed = ["x", *person] if of_persons else ["x"]
-    check_names(arrays, needed, ["y", *person, *schema.ignore], "array", party)
+    conversion.check_names(arrays, needed, ["y", *person, *schema.ignore], "array", party)
     table = table_from_arrays(arrays["x"], arrays.get("y"))
     schema.check_form(table, party)
     faults = list(schema.faults(table.values))
@@ -258,7 +247,7 @@ def _bounded(table: Table, schema: Schema, persons: Sequence[str], party: str) -
         return table
     if len(persons) != len(table) or "" in persons:
         cause = f"{party}: column '{schema.person.column}' does not tell of each row whose it is"
-        raise DataError(cause, NOBODY)
+        raise DataError(cause, conversion.NOBODY)
     counted = within_bound(persons, schema.person.rows)
     return table if counted.all() else table.take(counted)
 

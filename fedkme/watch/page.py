@@ -6,21 +6,7 @@ from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from typing import get_args
 
-from fedkme.pages.html import (
-    Html,
-    about,
-    banner,
-    document,
-    figure,
-    joined,
-    note,
-    number,
-    pair,
-    short,
-    table,
-    tag,
-    tiles,
-)
+from fedkme.pages import html
 from fedkme.pages.line_chart import Point, Series, lines
 from fedkme.watch.access import words_of
 from fedkme.watch.observers import picture
@@ -62,14 +48,14 @@ def page_of(watched: Watched, viewer: Viewer, query: Mapping[str, str]) -> str:
     named = [run for run in seen.runs if run.run == query.get("run")]
     shown = [*named, *(run for run in seen.runs if run.open), *seen.runs][:1]
     sections = [
-        *([(run.run, _run(run, viewer)) for run in shown] or [("Runs", note("No run yet."))]),
+        *([(run.run, _run(run, viewer)) for run in shown] or [("Runs", html.note("No run yet."))]),
         ("Who learned what, in all runs", _learned(seen, viewer)),
         ("Budget of owners' rows towards other owners", _budget(seen)),
         ("Latest events", _events(seen.events)),
         ("All runs", _runs(seen.runs, viewer, query)),
     ]
     head = _head(seen, viewer, viewer.role == "curator" or "as" in query)
-    return document(f"fedkme: runs of {seen.curator}", head, sections, live=True)
+    return html.document(f"fedkme: runs of {seen.curator}", head, sections, live=True)
 
 
 def waiting(run: RunState, viewer: Viewer) -> str:
@@ -105,27 +91,29 @@ def viewers_of(watched: Watched) -> Iterator[str]:
     yield from (f"consumer:{name}" for name in sorted({run.consumer for run in watched.runs}))
 
 
-def _head(seen: Watched, viewer: Viewer, choice: bool) -> Html:
+def _head(seen: Watched, viewer: Viewer, choice: bool) -> html.Html:
     """Title, the state of the connection, which the script fills, and the choice of another view."""
     whose = "" if viewer.role == "curator" else f" as {viewer.name} sees them"
-    link = tag("span", "This page does not renew itself without its script.", id="link", role="status")
+    link = html.tag("span", "This page does not renew itself without its script.", id="link", role="status")
     parts = [
-        tag("h1", f"Runs of {seen.curator or 'the curator'}{whose}"),
-        tag("p", link, " ", tag("span", seen.note, id="note"), class_="about"),
+        html.tag("h1", f"Runs of {seen.curator or 'the curator'}{whose}"),
+        html.tag("p", link, " ", html.tag("span", seen.note, id="note"), class_="about"),
     ]
     if choice:
         own = words_of(viewer)
         views = dict.fromkeys([*(viewers_of(seen) if viewer.role == "curator" else ["curator"]), own])
         options = (
-            tag("option", view.replace(":", " "), value=view, selected="selected" if view == own else "")
+            html.tag("option", view.replace(":", " "), value=view, selected="selected" if view == own else "")
             for view in views
         )
-        select = tag("select", *options, id="as", name="as")
-        parts.append(tag("form", tag("label", "View as ", select), tag("button", "Show", type="submit")))
-    return joined(parts, "\n")
+        select = html.tag("select", *options, id="as", name="as")
+        parts.append(
+            html.tag("form", html.tag("label", "View as ", select), html.tag("button", "Show", type="submit"))
+        )
+    return html.joined(parts, "\n")
 
 
-def _run(run: RunState, viewer: Viewer) -> Html:
+def _run(run: RunState, viewer: Viewer) -> html.Html:
     whose = viewer.role == "owner"
     lanes = sorted(run.lanes, key=lambda lane: (_ORDER[lane.state], lane.owner))
     rest, most = lanes[MOST_LANES:], max((lane.seen for lane in lanes), default=0)
@@ -133,57 +121,61 @@ def _run(run: RunState, viewer: Viewer) -> Html:
     rows = [
         (
             lane.owner,
-            tag("span", _STATES[lane.state], class_=f"badge {lane.state}"),
+            html.tag("span", _STATES[lane.state], class_=f"badge {lane.state}"),
             _why(lane),
-            "" if lane.rows is None else number(lane.rows),
-            joined([number(lane.seen), _bar(lane.seen, most)]),
+            "" if lane.rows is None else html.number(lane.rows),
+            html.joined([html.number(lane.seen), _bar(lane.seen, most)]),
         )
         for lane in lanes[:MOST_LANES]
     ]
     words = waiting(run, viewer)
     parts = [
-        about(f"{run.kind}{by} for {run.consumer}"),
-        tag("p", words, class_="waiting") if words else "",
+        html.about(f"{run.kind}{by} for {run.consumer}"),
+        html.tag("p", words, class_="waiting") if words else "",
         _progress(run),
         _tiles(run, viewer),
-        banner(run.reason) if run.reason else "",
-        tag("h3", "You" if whose else "Owners") if rows else "",
-        table("", ("owner", "state", "why", ">rows held", ">rows that came"), rows, wide=True),
-        note(f"{len(rest):,} more: {_counted(rest)}" if rest else ""),
-        pair(_curves(run, viewer)),
-        note(run.plan),
+        html.banner(run.reason) if run.reason else "",
+        html.tag("h3", "You" if whose else "Owners") if rows else "",
+        html.table("", ("owner", "state", "why", ">rows held", ">rows that came"), rows, wide=True),
+        html.note(f"{len(rest):,} more: {_counted(rest)}" if rest else ""),
+        html.pair(_curves(run, viewer)),
+        html.note(run.plan),
     ]
-    return tag("div", joined(parts, "\n"), id="run")
+    return html.tag("div", html.joined(parts, "\n"), id="run")
 
 
-def _progress(run: RunState) -> Html:
+def _progress(run: RunState) -> html.Html:
     share, left = run.share, left_s(run)
     if not run.open and share is None:
-        return Html()
+        return html.Html()
     label = _status(run) if share is None else f"{100 * share:.0f} %"
     if run.rounds > 1:
         label = f"round {run.done:,} of {run.rounds:,}"
     value = "" if share is None else 100 * share
-    bar = tag("progress", max=100, value=value, aria_label=f"Progress of {run.run}")
+    bar = html.tag("progress", max=100, value=value, aria_label=f"Progress of {run.run}")
     ends = None if left is None or run.progressed is None else run.progressed + left
     rest = "" if ends is None else _ticking("about {} left", to=ends)
-    return tag("div", bar, tag("span", label), rest, class_="progress")
+    return html.tag("div", bar, html.tag("span", label), rest, class_="progress")
 
 
-def _tiles(run: RunState, viewer: Viewer) -> Html:
+def _tiles(run: RunState, viewer: Viewer) -> html.Html:
     since = ("since ", run.began or run.opened) if run.ended is None else ("at ", run.ended)
-    entries = [("status", _status(run), joined([since[0], _time(since[1])]))]
+    entries = [("status", _status(run), html.joined([since[0], _time(since[1])]))]
     if run.wanted:
-        entries.append(("rows asked for", number(run.wanted), Html(tag("span", f"for {run.consumer}"))))
+        entries.append(
+            ("rows asked for", html.number(run.wanted), html.Html(html.tag("span", f"for {run.consumer}")))
+        )
     if viewer.role == "owner":
-        entries.append(("of your rows came", number(_came(run, viewer)), tag("span", "in this run")))
+        entries.append(
+            ("of your rows came", html.number(_came(run, viewer)), html.tag("span", "in this run"))
+        )
     else:
         plan = f"the plan expects {run.planned:,}" if run.planned else "in this run"
-        entries.append(("rows that came", number(run.rows), tag("span", plan)))
-    return tiles(entries)
+        entries.append(("rows that came", html.number(run.rows), html.tag("span", plan)))
+    return html.tiles(entries)
 
 
-def _curves(run: RunState, viewer: Viewer) -> Iterator[Html]:
+def _curves(run: RunState, viewer: Viewer) -> Iterator[html.Html]:
     if viewer.role != "owner" and run.planned and run.came:
         begun = (run.began or run.opened, float(run.planned))
         left = [begun, *((at, max(0.0, float(run.planned - rows))) for at, rows in run.came)]
@@ -195,33 +187,37 @@ def _curves(run: RunState, viewer: Viewer) -> Iterator[Html]:
             "By what rounds see: a mean of D_v with noise, and the public rows beside those that came. The "
             "verdict is without both. Known in simulations alone."
         )
-        yield figure(title, lines(title, "round", "MMD²", [Series("", points)]), caption)
+        yield html.figure(title, lines(title, "round", "MMD²", [Series("", points)]), caption)
 
 
-def _over_time(title: str, points: Sequence[tuple[float, float]]) -> Html:
+def _over_time(title: str, points: Sequence[tuple[float, float]]) -> html.Html:
     """Draw a value over time that holds until its next point."""
     thin = _thinned(points)
     corners = [(at, value) for (_, value), (at, _) in pairwise(thin)]
     stairs = [point for both in zip(thin, [*corners, None], strict=True) for point in both if point]
     series = Series("", tuple(Point(at, value) for at, value in stairs))
-    return figure(title, lines(title, "", "", [series], times=True), "")
+    return html.figure(title, lines(title, "", "", [series], times=True), "")
 
 
-def _why(lane: OwnerStatus) -> Html:
+def _why(lane: OwnerStatus) -> html.Html:
     """Cause of an owner's state, with times that go on."""
     parts = [lane.why]
     if lane.since is not None:
         parts.append(_ticking(", {} so far" if lane.why else "{} so far", since=lane.since))
     if lane.due is not None:
         parts.append(_ticking("; without it the run goes on in {}", to=lane.due))
-    return tag("span", *parts, class_="why") if any(parts) else Html()
+    return html.tag("span", *parts, class_="why") if any(parts) else html.Html()
 
 
-def _bar(value: int, most: int) -> Html:
-    return tag("progress", class_="bar", max=most, value=value, aria_hidden="true") if value else Html()
+def _bar(value: int, most: int) -> html.Html:
+    return (
+        html.tag("progress", class_="bar", max=most, value=value, aria_hidden="true")
+        if value
+        else html.Html()
+    )
 
 
-def _learned(seen: Watched, viewer: Viewer) -> Html:
+def _learned(seen: Watched, viewer: Viewer) -> html.Html:
     drawn = picture(seen.learned, "By the curator's ledger, as far as it is written")
     if viewer.role != "owner" or not drawn:
         return drawn
@@ -229,65 +225,65 @@ def _learned(seen: Watched, viewer: Viewer) -> Html:
         "What the consumer and other owners learned of your rows would tell of theirs: your own ledger "
         "bounds it (fedkme audit ledger)."
     )
-    return joined([drawn, note(bound)])
+    return html.joined([drawn, html.note(bound)])
 
 
-def _budget(seen: Watched) -> Html:
+def _budget(seen: Watched) -> html.Html:
     budget = seen.budget
     if budget is None:
-        return Html()
+        return html.Html()
     spent = budget.spent[-1][1] if budget.spent else 0.0
     finite = math.isfinite(spent)
     begun = min((run.opened for run in seen.runs), default=0.0)
     points = [(begun, 0.0), *(point for point in budget.spent if point[0] >= begun)]
     left = [(at, max(0.0, budget.most - epsilon)) for at, epsilon in points if math.isfinite(epsilon)]
     entries = [
-        ("ε left", short(left[-1][1] if finite else 0.0), f"of {budget.most:g} at δ = {budget.delta:g}"),
-        ("ε spent", short(spent) if finite else "without a bound", "by the sound accountant"),
+        ("ε left", html.short(left[-1][1] if finite else 0.0), f"of {budget.most:g} at δ = {budget.delta:g}"),
+        ("ε spent", html.short(spent) if finite else "without a bound", "by the sound accountant"),
     ]
-    return joined([tiles(entries), _over_time("ε left", left) if len(left) > 1 else ""])
+    return html.joined([html.tiles(entries), _over_time("ε left", left) if len(left) > 1 else ""])
 
 
-def _events(events: Iterable[News]) -> Html:
+def _events(events: Iterable[News]) -> html.Html:
     items = [
-        tag(
+        html.tag(
             "li",
             _time(event.at),
             " ".join(filter(None, (event.run, event.owner, event.text))),
-            tag("span", f": {event.why}", class_="why") if event.why else "",
+            html.tag("span", f": {event.why}", class_="why") if event.why else "",
         )
         for event in events
     ]
-    return tag("ol", *items, class_="events") if items else Html()
+    return html.tag("ol", *items, class_="events") if items else html.Html()
 
 
-def _runs(runs: Sequence[RunState], viewer: Viewer, query: Mapping[str, str]) -> Html:
+def _runs(runs: Sequence[RunState], viewer: Viewer, query: Mapping[str, str]) -> html.Html:
     if len(runs) < 2:
-        return Html()
+        return html.Html()
     whose = f"as={query['as']}&" if "as" in query else ""
     rows = [
         (
-            tag("a", run.run, href=f"?{whose}run={run.run}"),
+            html.tag("a", run.run, href=f"?{whose}run={run.run}"),
             run.consumer,
             run.kind,
             _status(run),
-            number(_came(run, viewer)),
+            html.number(_came(run, viewer)),
             _time(run.opened),
         )
         for run in runs
     ]
-    return table("", ("run", "for", "kind", "status", ">rows", "opened"), rows)
+    return html.table("", ("run", "for", "kind", "status", ">rows", "opened"), rows)
 
 
-def _time(at: float) -> Html:
+def _time(at: float) -> html.Html:
     """A time, of which the script writes the viewer's own clock."""
-    return tag("time", f"{datetime.fromtimestamp(at, UTC):%d %B, %H:%M:%S} UTC", data_at=at)
+    return html.tag("time", f"{datetime.fromtimestamp(at, UTC):%d %B, %H:%M:%S} UTC", data_at=at)
 
 
-def _ticking(text: str, since: float | None = None, to: float | None = None) -> Html:
+def _ticking(text: str, since: float | None = None, to: float | None = None) -> html.Html:
     """A text with a time that the script has go on; `{}` stands for it."""
     ends = {"data_from" if to is None else "data_to": since if to is None else to}
-    return tag("span", data_text=text, **{name: at or 0.0 for name, at in ends.items()})
+    return html.tag("span", data_text=text, **{name: at or 0.0 for name, at in ends.items()})
 
 
 def _came(run: RunState, viewer: Viewer) -> int:

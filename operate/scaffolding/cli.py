@@ -15,17 +15,7 @@ from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import fingerprint
 from fedkme.pki.files import PRIVATE, PUBLIC
 from fedkme.verbs import AsJson, Verbs, print_json
-from operate.scaffolding.folders import (
-    SCHEMA,
-    SERVICE_USER,
-    UNIT,
-    closed_to_others,
-    new_party,
-    new_scenario,
-    scenario_of,
-    service_user,
-    unit_for,
-)
+from operate.scaffolding import folders
 
 app = Verbs("Make a scenario, or a party's folder, to start from.")
 kit_app = Verbs()
@@ -56,10 +46,10 @@ def scenario(
     With each of your files come the settings to read it, as far as they can be detected.
     """
     if not any((owners, schema, validation, test)):
-        path = new_scenario(Path(name))
+        path = folders.new_scenario(Path(name))
         typer.echo(f"{path}\nnext: fedkme sim run {path}; put your own files in place of the random rows")
     elif owners and schema:
-        path = scenario_of(Path(name), schema, owners, validation, test)
+        path = folders.scenario_of(Path(name), schema, owners, validation, test)
         then = "sim run" if validation else "release auto"
         typer.echo(f"{path}\nnext: fedkme schema check {schema} {path}, then fedkme {then} {path}")
     else:
@@ -91,19 +81,19 @@ def form() -> None:
 @app.verb("fedkme new owner north --curator curator.example.org:7700")
 def owner(name: Name, curator: At, out: Out = None) -> None:
     """Make a folder with the commented configuration of an owner."""
-    _next(new_party("owner", name, curator, out or Path(name)))
+    _next(folders.new_party("owner", name, curator, out or Path(name)))
 
 
 @app.verb("fedkme new consumer lab --curator curator.example.org:7700")
 def consumer(name: Name, curator: At, out: Out = None) -> None:
     """Make a folder with the commented configuration of a consumer."""
-    _next(new_party("consumer", name, curator, out or Path(name)))
+    _next(folders.new_party("consumer", name, curator, out or Path(name)))
 
 
 @app.verb("fedkme new curator curator")
 def curator(name: Name, out: Out = None) -> None:
     """Make a folder with the commented configuration of a curator."""
-    _next(new_party("curator", name, "", out or Path(name)))
+    _next(folders.new_party("curator", name, "", out or Path(name)))
 
 
 @kit_app.verb(
@@ -115,13 +105,13 @@ def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> No
 
     The key stays on this host; request and fingerprint go to the authority over two different channels.
     """
-    config = new_party("owner", name, curator, out or Path(name))
+    config = folders.new_party("owner", name, curator, out or Path(name))
     folder, data = config.parent, new_key()
     request = requests.make_request(name, data)
-    files = {"request": folder / f"{name}.req", "key": folder / f"{name}.key", "unit": folder / UNIT}
+    files = {"request": folder / f"{name}.req", "key": folder / f"{name}.key", "unit": folder / folders.UNIT}
     create(files["key"], data, PRIVATE)
     create(files["request"], request.public_bytes(serialization.Encoding.PEM), PUBLIC)
-    create(files["unit"], unit_for(config).encode(), PUBLIC)
+    create(files["unit"], folders.unit_for(config).encode(), PUBLIC)
     if as_json:
         digits = fingerprint(request)
         print_json({"folder": folder, "config": config, **files, "fingerprint": digits})
@@ -132,9 +122,9 @@ def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> No
         f"send {files['request']} to the authority, and by another way {fingerprint(request)}",
         f"fedkme pki accept {name}.crt --key {files['key']} --fingerprint ... --out {bundle}, with the "
         f"authority's fingerprint, received by another way; then remove {files['key']}",
-        f"put your rows at {folder / 'rows.csv'}, and the schema of all parties over {folder / SCHEMA}",
+        f"put your rows at {folder / 'rows.csv'}, the schema of all parties over {folder / folders.SCHEMA}",
         f"fedkme doctor {config}",
-        *_for_service(folder, service_user()),
+        *_for_service(folder, folders.service_user()),
         f"sudo cp {files['unit']} /etc/systemd/system/, and sudo systemctl enable --now fedkme-owner",
     )
     for number, step in enumerate(steps, 1):
@@ -143,10 +133,10 @@ def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> No
 
 def _for_service(folder: Path, user: str) -> Iterator[str]:
     """Steps that set up the service's own user, if root runs the command."""
-    if user == SERVICE_USER:
+    if user == folders.SERVICE_USER:
         yield f"useradd --system --shell /usr/sbin/nologin {user}; chown -R {user}: {folder}"
         for path in (folder, Path(sys.executable)):
-            if closed := closed_to_others(path):
+            if closed := folders.closed_to_others(path):
                 yield f"{user} cannot enter {closed}, where {path} is: move it to /opt or /var/lib"
 
 

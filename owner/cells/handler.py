@@ -1,15 +1,6 @@
 """Handler of directives in one summary by cells; answers are stored as sent, with their noise and rows."""
 
-from fedkme.directives import (
-    Accepted,
-    Answer,
-    AskHistogram,
-    Close,
-    Directive,
-    FillOrder,
-    NoisyHistogram,
-    Rows,
-)
+from fedkme import directives
 from fedkme.documents import OwnerEntry
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
@@ -30,25 +21,29 @@ class CellHandler(RunHandler):
         match entry.directive.body, entry.answer:
             case Invitation() as invitation, _:
                 self._responder.restore_invitation(invitation)
-            case AskHistogram(), _:
+            case directives.AskHistogram(), _:
                 self._responder.skip_histogram()
-            case FillOrder(), Rows(rows):
+            case directives.FillOrder(), directives.Rows(rows):
                 self._responder.restore_rows([row.token for row in rows])
 
-    def wait_s(self, directive: Directive, taken_s: float) -> float:
+    def wait_s(self, directive: directives.Directive, taken_s: float) -> float:
         """Seconds that the answer to an order waits, so that its time says nothing about rows."""
-        return wait_s(self._responder.answer_s, taken_s) if isinstance(directive.body, FillOrder) else 0.0
+        return (
+            wait_s(self._responder.answer_s, taken_s)
+            if isinstance(directive.body, directives.FillOrder)
+            else 0.0
+        )
 
-    def _compute(self, directive: Directive) -> Answer:
+    def _compute(self, directive: directives.Directive) -> directives.Answer:
         responder, number = self._responder, directive.round
         match directive.body:
             case Invitation() as invitation:
-                return Accepted(responder.invite(invitation))
-            case AskHistogram():
-                return NoisyHistogram(responder.histogram(number))
-            case FillOrder() as order:
-                return Rows(responder.fill_order(number, order))
-            case Close():
+                return directives.Accepted(responder.invite(invitation))
+            case directives.AskHistogram():
+                return directives.NoisyHistogram(responder.histogram(number))
+            case directives.FillOrder() as order:
+                return directives.Rows(responder.fill_order(number, order))
+            case directives.Close():
                 return responder.close()
         raise ProtocolError(
             f"{self.run} is a summary by cells, which asks for no {directive.question!r}",

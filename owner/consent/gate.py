@@ -7,16 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme import errors
 from fedkme.arrays import IntArray
 from fedkme.cells.disclosures import Counts, histogram_disclosures
-from fedkme.errors import (
-    BudgetError,
-    ConfigError,
-    FedkmeError,
-    PolicyError,
-    ProtocolError,
-    SecureAggregationError,
-)
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -60,7 +53,7 @@ class OwnerGate:
         ledger: LedgerSink | None = None,
         sent: SentRows | None = None,
         policy: Policy | None = None,
-        refused: Callable[[str, FedkmeError], None] | None = None,
+        refused: Callable[[str, errors.FedkmeError], None] | None = None,
     ) -> None:
         """Create the gate of one run.
 
@@ -126,12 +119,12 @@ class OwnerGate:
         """Report a refusal to this owner's log; the curator's error hides the spent budget."""
         try:
             yield
-        except (BudgetError, PolicyError) as error:
+        except (errors.BudgetError, errors.PolicyError) as error:
             if self._refused is not None:
                 self._refused(run, error)
-            if isinstance(error, PolicyError):
+            if isinstance(error, errors.PolicyError):
                 raise
-            raise BudgetError(
+            raise errors.BudgetError(
                 f"the limits and budgets of {self._owner} do not allow {run}",
                 "Ask for a run that costs less, or let the owner look at its log.",
             ) from None
@@ -178,9 +171,11 @@ class OwnerGate:
         assert self._invitation is not None, "questions follow the invitation"
         run = self._invitation.run
         if number < 1:
-            raise ProtocolError(f"{run} asks a question without a number", "Look at the curator's software.")
+            raise errors.ProtocolError(
+                f"{run} asks a question without a number", "Look at the curator's software."
+            )
         if self._sums.get(number, digest) != digest:
-            raise ProtocolError(
+            raise errors.ProtocolError(
                 f"{run} asks a question under the number {number}, which had another question",
                 "Ask it under the next number; it costs again.",
             )
@@ -267,20 +262,20 @@ class OwnerGate:
         if isinstance(invitation.terms, SumTerms):
             try:
                 release_disclosures(self._owner, invitation)
-            except ConfigError as error:
-                raise ProtocolError(error.cause, error.remedy) from None
+            except errors.ConfigError as error:
+                raise errors.ProtocolError(error.cause, error.remedy) from None
         if not isinstance(invitation.terms, AuctionTerms):
             return
         for about in invitation.terms.heard:
             if (about.run, about.protected, about.observer) != (invitation.run, OWNERS, OWNERS):
-                raise ProtocolError(
+                raise errors.ProtocolError(
                     f"{self._owner} is asked for a ledger line that is not about owners in {invitation.run}",
                     "Look at the curator's software.",
                 )
             if isinstance(event := about.event, MwemSchedule) and (
                 event not in invitation.planned or (event.first, event.last) != (2, max(2, invitation.rows))
             ):
-                raise ProtocolError(
+                raise errors.ProtocolError(
                     f"{self._owner} is asked for lines about calls of h2 that {invitation.run} does not plan",
                     "Look at the curator's software.",
                 )
@@ -306,12 +301,12 @@ class OwnerGate:
             self.restore_heard(round_number, what)
             return []
         if what == MEAN and round_number > self._rounds:  # the plan, which is the run's cost, has no more
-            raise ProtocolError(
+            raise errors.ProtocolError(
                 f"{self._owner} is told of round {round_number} of a run of {self._rounds} rounds",
                 "Look at the curator's software.",
             )
         if new > MOST_SILENT and isinstance(repeated(about.event, 2), Composed):
-            raise ProtocolError(
+            raise errors.ProtocolError(
                 f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence",
                 "Look at the curator's software.",
             )
@@ -332,8 +327,8 @@ class OwnerGate:
             self._ledger.extend(disclosures)
 
 
-def answered(number: int, run: str) -> SecureAggregationError:
+def answered(number: int, run: str) -> errors.SecureAggregationError:
     """Make the error for a second aggregation under one number."""
-    return SecureAggregationError(
+    return errors.SecureAggregationError(
         f"question {number} of {run} was under way before; no aggregation is done twice", "Start another run."
     )

@@ -20,19 +20,7 @@ from fedkme.errors import ProtocolError, StoreError
 from fedkme.ledgers.archiving import RUNS, Leaving, archive_finished
 from fedkme.ledgers.data_files import DataFiles
 from fedkme.ledgers.windows import Readings
-from fedkme.privacy.events import (
-    CONSUMER,
-    CURATOR,
-    OWNERS,
-    Disclosure,
-    Event,
-    ExactStatistic,
-    HashedRows,
-    RawRows,
-    SealedRows,
-    disclosure_from_json,
-    event_from_json,
-)
+from fedkme.privacy import events
 from fedkme.privacy.ledger import disclosures_in, tip
 from fedkme.protocols import PROTOCOLS, SKETCH
 from fedkme.store import OPEN, LedgerLine, RunRow, Store
@@ -43,7 +31,7 @@ from owner.consent.pools import PoolSize
 _ADMITTED, _ARCHIVED = "admitted/", "archived/runs"
 OVER = "over/"
 """Prefix of facts in a store: the place in the ledger at which each run ended."""
-_UNKNOWN = ExactStatistic("what a run of an earlier release showed the curator")
+_UNKNOWN = events.ExactStatistic("what a run of an earlier release showed the curator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +54,17 @@ class Admission:
     consumer: str
     protocol: str
     rows: int
-    planned: tuple[Event, ...]
+    planned: tuple[events.Event, ...]
     pool: PoolSize | None = None
     approval: str = ""
-    shown: tuple[Event, ...] | None = None
+    shown: tuple[events.Event, ...] | None = None
     ahead: str = ""
 
-    def towards(self, observer: str) -> tuple[Event, ...]:
+    def towards(self, observer: str) -> tuple[events.Event, ...]:
         """Cost of the whole run towards an observer: other owners, the curator, or the run's consumer."""
-        if observer == OWNERS:
+        if observer == events.OWNERS:
             return self.planned
-        if observer == CONSUMER:
+        if observer == events.CONSUMER:
             return seen_by_consumer(self.protocol, self.planned)
         return (_UNKNOWN,) if self.shown is None else self.shown
 
@@ -106,7 +94,7 @@ def files_of_runs(store: Store) -> set[bytes]:
     return archived | {digest_from_bytes(row.document) for row in rows if row is not None}
 
 
-def seen_by_consumer(protocol: str, planned: tuple[Event, ...]) -> tuple[Event, ...]:
+def seen_by_consumer(protocol: str, planned: tuple[events.Event, ...]) -> tuple[events.Event, ...]:
     """Cost of a run to an owner's rows towards its consumer, given the run's plan.
 
     A release costs its plan. The consumer of a summary sees raw rows, sealed or not; so does the consumer of
@@ -114,7 +102,7 @@ def seen_by_consumer(protocol: str, planned: tuple[Event, ...]) -> tuple[Event, 
     """
     row = PROTOCOLS.get(protocol)
     released = row is not None and row.family == "sums" and protocol != SKETCH
-    return planned if released else (RawRows(1),)
+    return planned if released else (events.RawRows(1),)
 
 
 @dataclass(slots=True)
@@ -133,7 +121,7 @@ class DisclosedRun:
     sums: int = 0
     line: int = 0
     last: float = -math.inf
-    heard: list[tuple[int, float, Disclosure]] = field(default_factory=list)
+    heard: list[tuple[int, float, events.Disclosure]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +146,7 @@ def read_archived(store: Store) -> tuple[dict[str, DisclosedRun], dict[str, Arch
     return (
         {
             run: DisclosedRun(
-                rows, sums, line, last, [(*at, disclosure_from_json(about)) for *at, about in heard]
+                rows, sums, line, last, [(*at, events.disclosure_from_json(about)) for *at, about in heard]
             )
             for run, (rows, sums, line, last, heard) in disclosed.items()
         },
@@ -243,11 +231,11 @@ class History:
             self.readings.add(row.seq, row.written)
             disclosed = self.disclosures.setdefault(about.run, DisclosedRun())
             disclosed.line, disclosed.last = row.seq, row.written
-            if (about.protected, about.observer) == (OWNERS, OWNERS):
+            if (about.protected, about.observer) == (events.OWNERS, events.OWNERS):
                 if about.run not in self.admitted:
                     disclosed.heard.append((row.seq, row.written, about))
-            elif (about.protected, about.observer) == (self._owner, CURATOR):
-                if isinstance(about.event, RawRows | HashedRows | SealedRows):
+            elif (about.protected, about.observer) == (self._owner, events.CURATOR):
+                if isinstance(about.event, events.RawRows | events.HashedRows | events.SealedRows):
                     disclosed.rows += about.event.count
                 elif about.nonce.startswith(SUMS):
                     disclosed.sums += 1
@@ -265,7 +253,9 @@ class History:
             t.rows for run, t in self.disclosures.items() if run not in admitted or not admitted[run].pool
         )
 
-    def cost(self, run: str, since: float = -math.inf, observer: str = OWNERS) -> tuple[Event, ...]:
+    def cost(
+        self, run: str, since: float = -math.inf, observer: str = events.OWNERS
+    ) -> tuple[events.Event, ...]:
         """Cost of a run towards an observer; empty if nothing left in the run, or it ended before `since`.
 
         The end is the curator's end of the run, for the time of its last line may depend on rows.
@@ -277,7 +267,7 @@ class History:
             return ()
         if (admission := self.admitted.get(run)) is not None:
             return admission.towards(observer) if self._ended(run, disclosed) >= since else ()
-        if observer != OWNERS:
+        if observer != events.OWNERS:
             return (_UNKNOWN,) if self.readings.latest(disclosed.line, disclosed.last) >= since else ()
         latest = self.readings.latest
         return tuple(paid(about for line, at, about in disclosed.heard if latest(line, at) >= since))
@@ -286,9 +276,9 @@ class History:
         self,
         since: float = -math.inf,
         without: str = "",
-        observer: str = OWNERS,
+        observer: str = events.OWNERS,
         consumers: Collection[str] | None = None,
-    ) -> Iterator[Event]:
+    ) -> Iterator[events.Event]:
         """Yield the costs of open runs, and of runs that ended since a time, towards an observer.
 
         Args:
@@ -353,9 +343,9 @@ class History:
 def _parsed(fact: bytes) -> Admission:
     """Parse a stored admission, without the run's name: most runs of an owner have the same one."""
     plain = json.loads(fact)
-    planned = tuple(event_from_json(event) for event in plain["planned"])
+    planned = tuple(events.event_from_json(event) for event in plain["planned"])
     shown_json = plain.get("shown")
-    shown = None if shown_json is None else tuple(event_from_json(event) for event in shown_json)
+    shown = None if shown_json is None else tuple(events.event_from_json(event) for event in shown_json)
     sizes = plain.get("pool")
     pool = None if sizes is None else PoolSize(*map(int, sizes))
     approval, ahead = plain["approval"], plain.get("ahead", "")

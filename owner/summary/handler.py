@@ -4,19 +4,7 @@ import math
 
 import numpy as np
 
-from fedkme.directives import (
-    Accepted,
-    Answer,
-    Ask,
-    Close,
-    Directive,
-    DrawRows,
-    Dry,
-    PriceCounts,
-    Quote,
-    Rows,
-    Sell,
-)
+from fedkme import directives
 from fedkme.documents import OwnerEntry
 from fedkme.errors import ProtocolError
 from fedkme.features.fixed_point import check_dimension
@@ -48,20 +36,20 @@ class SummaryHandler(RunHandler):
         self._prices: frozenset[float] = frozenset()  # quoted; rows may be sold at one of them
         self._named = 0  # rows whose tokens are in the journal
 
-    def _entry(self, directive: Directive, answer: Answer) -> OwnerEntry:
+    def _entry(self, directive: directives.Directive, answer: directives.Answer) -> OwnerEntry:
         named = tuple(self._bidder.named_since(self._named))
         self._named += len(named)
         if isinstance(
             directive.body, Broadcast
         ):  # a bid changes nothing but the tokens: the mean need not be stored
             size_only = Broadcast(directive.round, directive.body.size, _NO_MEAN)
-            directive = Directive(directive.run, directive.round, directive.seq, size_only)
+            directive = directives.Directive(directive.run, directive.round, directive.seq, size_only)
         return OwnerEntry(directive, answer, named)
 
     def restore(self, entry: OwnerEntry) -> None:
         """Restore the state after `answer` returned this entry; rows keep tokens even after a refusal."""
         super().restore(entry)
-        sent = [row.token for row in entry.answer.rows] if isinstance(entry.answer, Rows) else []
+        sent = [row.token for row in entry.answer.rows] if isinstance(entry.answer, directives.Rows) else []
         self._bidder.restore_rows(entry.named, sent)
         self._named += len(entry.named)
 
@@ -71,41 +59,41 @@ class SummaryHandler(RunHandler):
             case Invitation() as invitation:
                 self._accept(invitation)
                 bidder.restore_invitation(invitation)
-            case Broadcast() | Close():
+            case Broadcast() | directives.Close():
                 bidder.restore_heard(number, MEAN)
-            case Quote(broadcast, prices, spread):
+            case directives.Quote(broadcast, prices, spread):
                 bidder.restore_heard(number, MEAN)
                 bidder.restore_quote(broadcast, spread)
                 self._prices = frozenset(prices.tolist())
-            case Ask() | Sell():
+            case directives.Ask() | directives.Sell():
                 bidder.restore_heard(number, AUCTION)
                 self._prices = frozenset()
-            case DrawRows():
+            case directives.DrawRows():
                 bidder.skip_draw()
 
-    def _compute(self, directive: Directive) -> Answer:
+    def _compute(self, directive: directives.Directive) -> directives.Answer:
         number, bidder = directive.round, self._bidder
         match directive.body:
             case Invitation() as invitation:
                 self._accept(invitation)
-                return Accepted(bidder.invite(invitation))
+                return directives.Accepted(bidder.invite(invitation))
             case Broadcast() as broadcast:
                 check_dimension(broadcast.mean, self._dimension)
-                return bidder.bid(broadcast) or Dry()
-            case Quote() as quote:
+                return bidder.bid(broadcast) or directives.Dry()
+            case directives.Quote() as quote:
                 return self._quote(quote)
-            case Sell(price):
+            case directives.Sell(price):
                 if price not in self._prices:
                     raise ProtocolError(f"{self.run} sells at a price that was not quoted, or twice", _REMEDY)
                 self._prices = frozenset()
-                return Rows(bidder.sell(number, price))
-            case Ask(token):
-                return Rows([bidder.reveal(number, token)])
-            case DrawRows(count):
+                return directives.Rows(bidder.sell(number, price))
+            case directives.Ask(token):
+                return directives.Rows([bidder.reveal(number, token)])
+            case directives.DrawRows(count):
                 if self._protocol and bidder.rows_named + count > self._rows:
                     raise ProtocolError(f"{self.run} is of {self._rows} rows and draws more", _REMEDY)
-                return Rows(bidder.draw(number, count))
-            case Close():
+                return directives.Rows(bidder.draw(number, count))
+            case directives.Close():
                 return bidder.close(number)
         raise ProtocolError(f"{self.run} is a summary, which asks for no {directive.question!r}", _REMEDY)
 
@@ -118,7 +106,7 @@ class SummaryHandler(RunHandler):
         self._dimension = terms.features.dimension
         self._protocol, self._rows = invitation.protocol, terms.rows
 
-    def _quote(self, quote: Quote) -> Answer:
+    def _quote(self, quote: directives.Quote) -> directives.Answer:
         check_dimension(quote.broadcast.mean, self._dimension)
         if len(quote.prices) > MOST_PRICES or not np.isfinite(quote.prices).all():
             raise ProtocolError(
@@ -128,4 +116,4 @@ class SummaryHandler(RunHandler):
             raise ProtocolError(f"{self.run} quotes prices with a spread that is no length", _REMEDY)
         counts = self._bidder.quote(quote.broadcast, quote.prices, quote.spread)
         self._prices = frozenset(quote.prices.tolist())
-        return PriceCounts(counts)
+        return directives.PriceCounts(counts)

@@ -9,17 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedkme.directives import (
-    Accepted,
-    Answer,
-    AskSums,
-    Directive,
-    Proposal,
-    Refusal,
-    SigningKeys,
-    StepTaken,
-    WordVector,
-)
+from fedkme import directives
 from fedkme.documents import OwnerEntry
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
@@ -27,7 +17,7 @@ from fedkme.secagg.messages import Delivery, Endorsements, KeyRoster, Survivors
 from owner.handler import RunHandler
 from owner.sums.responder import SumResponder
 
-_SECRET = SigningKeys | KeyRoster | Delivery | Survivors | Endorsements
+_SECRET = directives.SigningKeys | KeyRoster | Delivery | Survivors | Endorsements
 """Steps of an aggregation that no journal keeps: they have secrets."""
 
 
@@ -44,18 +34,20 @@ class SumHandler(RunHandler):
         super().__init__(responder.name, run)
         self._responder = responder
 
-    def _starts_again(self, directive: Directive) -> bool:
+    def _starts_again(self, directive: directives.Directive) -> bool:
         return isinstance(directive.body, Invitation) and directive.seq == 1 and self.last > 1
 
-    def _entry(self, directive: Directive, answer: Answer) -> OwnerEntry:
+    def _entry(self, directive: directives.Directive, answer: directives.Answer) -> OwnerEntry:
         """Entry for the journal: an aggregation's proposal and steps, but no vectors."""
         if isinstance(directive.body, _SECRET):
-            directive = replace(directive, body=StepTaken(directive.body.step))
-        return OwnerEntry(directive, answer if isinstance(answer, Accepted | Refusal) else None)
+            directive = replace(directive, body=directives.StepTaken(directive.body.step))
+        return OwnerEntry(
+            directive, answer if isinstance(answer, directives.Accepted | directives.Refusal) else None
+        )
 
-    def _recomputed(self, directive: Directive) -> Answer:
+    def _recomputed(self, directive: directives.Directive) -> directives.Answer:
         """Compute another process's answer again; possible only for a vector in the clear."""
-        if isinstance(directive.body, AskSums):
+        if isinstance(directive.body, directives.AskSums):
             return self._compute(directive)
         raise self._responder.lost(directive.round)
 
@@ -64,32 +56,32 @@ class SumHandler(RunHandler):
         match entry.directive.body:
             case Invitation() as invitation:
                 responder.restore_invitation(invitation)
-            case AskSums(query):
+            case directives.AskSums(query):
                 responder.restore_embedded(number, query)
-            case Proposal() as proposal:
+            case directives.Proposal() as proposal:
                 parameters = proposal.parameters(responder.length(proposal.query))
                 responder.restore_proposed(number, parameters, proposal.query)
-            case StepTaken("delivery"):
+            case directives.StepTaken("delivery"):
                 responder.restore_masked(number)
 
-    def _compute(self, directive: Directive) -> Answer:
+    def _compute(self, directive: directives.Directive) -> directives.Answer:
         responder, number = self._responder, directive.round
         match directive.body:
             case Invitation() as invitation:
-                return Accepted(responder.invite(invitation))
-            case AskSums(query, moves):
+                return directives.Accepted(responder.invite(invitation))
+            case directives.AskSums(query, moves):
                 responder.check_said(number, moves)
-                return WordVector(responder.embed(number, query).view(np.uint64))
-            case Proposal() as proposal:
+                return directives.WordVector(responder.embed(number, query).view(np.uint64))
+            case directives.Proposal() as proposal:
                 responder.check_said(number, proposal.one_owner_moves)
                 parameters = proposal.parameters(responder.length(proposal.query))
                 return responder.propose(number, parameters, proposal.query)
-            case SigningKeys(keys):
+            case directives.SigningKeys(keys):
                 return responder.advertise(number, keys)
             case KeyRoster() as roster:
                 return responder.share(number, roster)
             case Delivery() as delivery:
-                return WordVector(responder.mask(number, delivery).words)
+                return directives.WordVector(responder.mask(number, delivery).words)
             case Survivors() as survivors:
                 return responder.endorse(number, survivors)
             case Endorsements() as endorsements:

@@ -15,17 +15,7 @@ from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Invitation
-from fedkme.secagg.messages import (
-    Advertisement,
-    Delivery,
-    Endorsement,
-    Endorsements,
-    KeyRoster,
-    MaskedInput,
-    SealedShares,
-    Survivors,
-    Unmasking,
-)
+from fedkme.secagg import messages
 from fedkme.secagg.noise import plan_of
 from fedkme.secagg.owner import OwnerAggregator
 from fedkme.secagg.parameters import Parameters
@@ -188,7 +178,7 @@ class SumResponder:
         self._begin(opened)
         return binding
 
-    def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
+    def advertise(self, number: int, keys: Sequence[KeyBinding]) -> messages.Advertisement:
         """Phase 1, with everybody's signing key; with neighbours, keys come in phase 2.
 
         Raises:
@@ -207,7 +197,7 @@ class SumResponder:
         opened.signing_key = None
         return opened.party.advertise()
 
-    def share(self, number: int, roster: KeyRoster) -> SealedShares:
+    def share(self, number: int, roster: messages.KeyRoster) -> messages.SealedShares:
         """Phase 2; see `OwnerAggregator`, also for what the other phases raise.
 
         Raises:
@@ -216,7 +206,7 @@ class SumResponder:
         party = self._party(number)
         return party.share(roster, self._peers(roster.keys, self._opened(number).parameters.run))
 
-    def mask(self, number: int, delivery: Delivery) -> MaskedInput:
+    def mask(self, number: int, delivery: messages.Delivery) -> messages.MaskedInput:
         """Phase 3: the vector with noise and masks; its ledger lines are written."""
         party, opened = self._party(number), self._opened(number)
         try:
@@ -227,11 +217,11 @@ class SumResponder:
         self._spent += opened.cost
         return masked
 
-    def endorse(self, number: int, survivors: Survivors) -> Endorsement:
+    def endorse(self, number: int, survivors: messages.Survivors) -> messages.Endorsement:
         """Phase 4."""
         return self._party(number).endorse(survivors)
 
-    def unmask(self, number: int, endorsements: Endorsements) -> Unmasking:
+    def unmask(self, number: int, endorsements: messages.Endorsements) -> messages.Unmasking:
         """Phase 5."""
         return self._party(number).unmask(endorsements)
 

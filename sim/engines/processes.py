@@ -35,15 +35,9 @@ from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from owner.settings import OwnerSettings
 from sim.config import LaunchSettings, SimulationSettings, plain
+from sim.engines import run_folder
 from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.loopback import policy_of
-from sim.engines.run_folder import (
-    AUTHORITY,
-    adopt_consumer_journal,
-    adopt_curator_run,
-    adopt_owner_journals,
-    remove_repeated,
-)
 from sim.engines.template import AVAILABLE, Template
 from sim.families import words_of
 from sim.progress import Follower
@@ -126,12 +120,12 @@ class Launch(ABC, Generic[SettingsT]):
 
     def adopt(self) -> None:
         """Leave the record of the only run, and every party's ledger as a file of lines."""
-        adopt_curator_run(self.directory)
-        adopt_owner_journals(self.directory)
-        adopt_consumer_journal(self.directory)
-        remove_repeated(self.directory)
+        run_folder.adopt_curator_run(self.directory)
+        run_folder.adopt_owner_journals(self.directory)
+        run_folder.adopt_consumer_journal(self.directory)
+        run_folder.remove_repeated(self.directory)
         if self.authority is not None and (self.directory / "ledger.jsonl").is_file():
-            (self.directory / AUTHORITY).write_bytes(self.authority.pem)  # never its key
+            (self.directory / run_folder.AUTHORITY).write_bytes(self.authority.pem)  # never its key
 
     async def _stop(self) -> None:
         """The curator first, so that it writes that it was stopped and not that everybody left."""

@@ -18,20 +18,8 @@ from fedkme.errors import ConfigError
 from fedkme.pages.html import number
 from fedkme.tables.files import read_arrays
 from fedkme.verdict import FORMS, lines_of
+from sim import formatting
 from sim.families import Words, words_of
-from sim.formatting import (
-    Metrics,
-    accessed_by_twins,
-    accuracies,
-    distance,
-    methods_of,
-    model,
-    percent,
-    plan_lines,
-    reading_lines,
-    reading_totals,
-    size,
-)
 from sim.report import privacy
 from sim.report.release_page import ReleaseFolder, render_release
 from sim.report.summary_page import SummaryFolder, render
@@ -118,12 +106,12 @@ def modified(path: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
-def _release(directory: Path, record: Metrics) -> str:
+def _release(directory: Path, record: formatting.Metrics) -> str:
     metrics = _read_metrics(directory / "metrics.json", *OF_RELEASES)
     return page_of_release(directory, metrics, record.get("owner_rows", {}))
 
 
-def page_of_release(directory: Path, metrics: Metrics, owner_rows: Mapping[str, int]) -> str:
+def page_of_release(directory: Path, metrics: formatting.Metrics, owner_rows: Mapping[str, int]) -> str:
     """The page of a release whose files are in a folder.
 
     Args:
@@ -179,34 +167,34 @@ def _read_lines(path: Path) -> list[dict[str, str | None]]:
         return [dict(line) for line in csv.DictReader(file)]
 
 
-def print_outcome(metrics: Metrics, console: Console) -> None:
+def print_outcome(metrics: formatting.Metrics, console: Console) -> None:
     """Print a run's result, its quality, and the rows each party saw: a line each, for a first reader."""
     judged = lines_of(metrics.get("verdict"))
     privately = privacy.outcome(metrics.get("privacy", []))
     lines = [metrics.get("stand_in"), _outcome(metrics), *judged, _beside_random(metrics), *privately]
-    for line in filter(None, [*lines, *reading_totals(metrics.get("reading", {}))]):
+    for line in filter(None, [*lines, *formatting.reading_totals(metrics.get("reading", {}))]):
         print_line(line, console)
     if metrics.get("points_accessed", {}).get("owners_agree") is False:
         print_line(_DISAGREE, console)
 
 
-def _beside_random(m: Metrics) -> str:
+def _beside_random(m: formatting.Metrics) -> str:
     """Accuracy of models trained on the form judged, or its distance to D_v, beside that of random rows."""
     reached = m.get("verdict") or {}
     best = next(
         (name for name in FORMS if reached.get("grades", {}).get(name, "") == reached.get("grade")), "alike"
     )
     form, rival = ("summary", "uniform") if best == "alike" else (f"summary_{best}", "uniform_weighted")
-    ours, random = ((accuracies(m).get(name) or {}) for name in (form, rival))
+    ours, random = ((formatting.accuracies(m).get(name) or {}) for name in (form, rival))
     how, mmd2 = "" if best == "alike" else f" {FORMS[best]}", m.get("mmd2", {})
     if ours:
         kinds = sorted(ours)
-        models = ", ".join(f"{model(kind)} {ours[kind]:.1%}" for kind in kinds)
+        models = ", ".join(f"{formatting.model(kind)} {ours[kind]:.1%}" for kind in kinds)
         text = f"Right on test rows when trained on these rows{how}: {models}"
         others = ", ".join(f"{random[kind]:.1%}" for kind in kinds if kind in random)
     elif form in mmd2:
-        text = f"Squared distance to D_v{how} (MMD^2): {distance(mmd2[form])}"
-        others = distance(mmd2[rival]) if rival in mmd2 else ""
+        text = f"Squared distance to D_v{how} (MMD^2): {formatting.distance(mmd2[form])}"
+        others = formatting.distance(mmd2[rival]) if rival in mmd2 else ""
     else:
         return ""
     weighed = "" if best == "alike" else ", with weights"
@@ -216,12 +204,12 @@ def _beside_random(m: Metrics) -> str:
 _DISAGREE = "  owners and curator disagree on the rows accessed: see the ledger"
 
 
-def print_summary(metrics: Metrics, console: Console) -> None:
+def print_summary(metrics: formatting.Metrics, console: Console) -> None:
     """Print every figure of a run in plain characters."""
     words = words_of(metrics["protocol"])
-    lines = [_outcome(metrics), *plan_lines(metrics), _table(metrics)]
+    lines = [_outcome(metrics), *formatting.plan_lines(metrics), _table(metrics)]
     lines += [*_access(metrics, words), *_privacy(metrics)]
-    lines += [*_cost(metrics, words), *reading_lines(metrics.get("reading", {}))]
+    lines += [*_cost(metrics, words), *formatting.reading_lines(metrics.get("reading", {}))]
     lines += [f"Verdict: {reached['sentence']}."] if (reached := metrics.get("verdict")) else []
     for line in lines:
         if isinstance(line, str):
@@ -236,7 +224,7 @@ def print_line(line: str, console: Console) -> None:
     console.print(Text(fill(line, min(console.width, WIDEST), subsequent_indent=indent)))
 
 
-def _outcome(m: Metrics) -> str:
+def _outcome(m: formatting.Metrics) -> str:
     rows = f"{m.get('rounds', 0)} of {m['p']} rows" if m["status"] != "complete" else f"{m['p']} rows"
     seed = "" if m.get("seed") is None else f", seed {m['seed']}"
     why = f" ({m['reason']})" if m.get("reason") else ""
@@ -245,20 +233,23 @@ def _outcome(m: Metrics) -> str:
     return f"{m['scenario']}: {m['status']}{why}, {rows} from {owners}{engine}{seed}"
 
 
-def _table(m: Metrics) -> Table | None:
+def _table(m: formatting.Metrics) -> Table | None:
     """One line per way of selecting rows; empty columns are left out."""
     if not m.get("mmd2"):
         return None
     columns: list[tuple[str, dict[str, str]]] = [
-        ("MMD^2", {name: distance(value) for name, value in m["mmd2"].items()}),
-        ("vs greedy", {name: percent(value) for name, value in m.get("percent_over_greedy", {}).items()}),
-        ("+ seeds", {name: distance(value) for name, value in m.get("mmd2_counted", {}).items()}),
-        ("to test", {name: distance(value) for name, value in m.get("mmd2_test", {}).items()}),
+        ("MMD^2", {name: formatting.distance(value) for name, value in m["mmd2"].items()}),
+        (
+            "vs greedy",
+            {name: formatting.percent(value) for name, value in m.get("percent_over_greedy", {}).items()},
+        ),
+        ("+ seeds", {name: formatting.distance(value) for name, value in m.get("mmd2_counted", {}).items()}),
+        ("to test", {name: formatting.distance(value) for name, value in m.get("mmd2_test", {}).items()}),
     ]
-    by_name = accuracies(m)
+    by_name = formatting.accuracies(m)
     for kind in sorted({kind for scores in by_name.values() for kind in scores}):
         cells = {name: f"{scores[kind]:.1%}" for name, scores in by_name.items() if kind in scores}
-        columns.append((model(kind), cells))
+        columns.append((formatting.model(kind), cells))
     columns = [column for column in columns if column[1]]
     table = Table(box=None, padding=(0, 1), header_style="bold")
     table.add_column("")
@@ -266,23 +257,25 @@ def _table(m: Metrics) -> Table | None:
         table.add_column(title, justify="right", no_wrap=True)
     for name in m["mmd2"]:
         style = "bold" if name == "summary" else ""
-        table.add_row(methods_of(name, m), *(cells.get(name, "") for _, cells in columns), style=style)
+        table.add_row(
+            formatting.methods_of(name, m), *(cells.get(name, "") for _, cells in columns), style=style
+        )
     return table
 
 
-def _access(m: Metrics, words: Words) -> list[str]:
+def _access(m: formatting.Metrics, words: Words) -> list[str]:
     access = m.get("points_accessed")
     if not access:
         return []
     line = words.line(m)
     if (effective := m.get("effective", {}).get("summary_weighted")) is not None:
         line += f"; with weights as good as {number(effective)} rows alike (effective sample size)"
-    if twins := accessed_by_twins(m):
+    if twins := formatting.accessed_by_twins(m):
         line += f"; {twins}"
     return [line, _DISAGREE] if access.get("owners_agree") is False else [line]
 
 
-def _privacy(m: Metrics) -> list[str]:
+def _privacy(m: formatting.Metrics) -> list[str]:
     shown = privacy.lines(m.get("privacy", []))
     if shown:
         shown.insert(0, "privacy, by the run's ledgers (only 'sound' is proven; inf: no bound)")
@@ -294,13 +287,13 @@ def _privacy(m: Metrics) -> list[str]:
     return shown
 
 
-def _cost(m: Metrics, words: Words) -> list[str]:
+def _cost(m: formatting.Metrics, words: Words) -> list[str]:
     timing, traffic = m.get("timing", {}), m.get("bytes", {})
     if not timing:
         return []
-    sent = ""
+    moved = ""
     if any(traffic.values()):
-        sent = f"; {size(traffic.get('sent'))} sent, {size(traffic.get('received'))} received"
+        moved = "; " + ", ".join(f"{formatting.size(traffic.get(way))} {way}" for way in ("sent", "received"))
     p50, p99 = (number(timing.get(f"round_{percentile}_ms")) for percentile in ("p50", "p99"))
     rounds = f"rounds {p50} ms median, {p99} ms p99" if words.ranked else f"one round, {p50} ms"
-    return [f"time {number(timing.get('total_s'))} s, {rounds}{sent}"]
+    return [f"time {number(timing.get('total_s'))} s, {rounds}{moved}"]

@@ -18,25 +18,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fedkme.errors import ConfigError
-from fedkme.privacy.events.mechanisms import (
-    BoundedRange,
-    Clock,
-    Event,
-    ExactStatistic,
-    Gaussian,
-    Laplace,
-    MwemCall,
-    PureDp,
-    SubsampledGaussian,
-    leaves,
-)
+from fedkme.privacy.events import mechanisms
 
-_SAMPLED = ExactStatistic(
+_SAMPLED = mechanisms.ExactStatistic(
     "noise on samples of rows, for which no bound of several rows at once is known here"
 )
 
 
-def for_group(events: Iterable[Event], rows: int) -> list[Event]:
+def for_group(events: Iterable[mechanisms.Event], rows: int) -> list[mechanisms.Event]:
     """Events that bound the replacement of `rows` rows; events without a bound stay as they are.
 
     Raises:
@@ -46,18 +35,18 @@ def for_group(events: Iterable[Event], rows: int) -> list[Event]:
         raise ConfigError(f"a group cannot have {rows} rows", "A group has at least one row.")
     if rows == 1:
         return list(events)
-    return [part for event in leaves(events) for part in _bound_for_group(event, rows)]
+    return [part for event in mechanisms.leaves(events) for part in _bound_for_group(event, rows)]
 
 
-def _bound_for_group(event: Event, rows: int) -> list[Event]:
+def _bound_for_group(event: mechanisms.Event, rows: int) -> list[mechanisms.Event]:
     match event:
-        case Gaussian() | Laplace():
+        case mechanisms.Gaussian() | mechanisms.Laplace():
             return [replace(event, noise_multiplier=event.noise_multiplier / rows)]
-        case BoundedRange() | PureDp():
+        case mechanisms.BoundedRange() | mechanisms.PureDp():
             return [replace(event, epsilon=event.epsilon * rows)]
-        case MwemCall() | Clock():
+        case mechanisms.MwemCall() | mechanisms.Clock():
             return [part for piece in event.pieces() for part in _bound_for_group(piece, rows)]
-        case SubsampledGaussian():
+        case mechanisms.SubsampledGaussian():
             return [_SAMPLED]
         case _:
             return [event]
