@@ -19,29 +19,6 @@ from fedkme.tables.cells import MINUS
 from fedkme.tables.csv_rows import bare_cells, header_of, open_bytes, open_text
 from fedkme.tables.data_file import DataFile, FileColumn
 
-NOTHING = frozenset(
-    (
-        "na",
-        "n/a",
-        "#n/a",
-        "n.a.",
-        "k.a.",
-        "<na>",
-        "nan",
-        "null",
-        "none",
-        "nil",
-        "missing",
-        "?",
-        ".",
-        "-",
-        "--",
-        *("inf", "+inf", "-inf", "infinity", "-infinity", "(null)", "#null!", "#div/0!", "#value!", "#ref!"),
-        *("0000-00-00", "0000-00-00 00:00:00", "00.00.0000", "00/00/0000", "99/99/9999", "99.99.9999"),
-        *("#num!", "#name?", "not available", "not applicable", "keine angabe", "k. a.", "sin dato", "s/d"),
-    )
-)
-"""Words for an empty cell in any column, in small letters."""
 _MANY_NUMBERS = 10
 """Distinct numbers from which words among them may be more than a few."""
 _MOST_WORDS, _FEW_WORDS = 0.5, 0.1
@@ -243,7 +220,7 @@ def words_for_nothing(
         public: the texts may be shown: a single word in a column of numbers counts, whatever the word is, and
             so do a few words such as "refused" in up to a quarter of many numbers.
     """
-    nothing = {text for text in counts if text.lower() in NOTHING}
+    nothing = {text for text in counts if text.lower() in words.ANYWHERE}
     others = [text for text in counts if text and text not in nothing and not is_number(text, read)]
     many = len(counts) - len(nothing) - len(others) >= _MANY_NUMBERS
     share = sum(counts[text] for text in others) / max(1, counts.total())

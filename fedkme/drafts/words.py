@@ -35,7 +35,9 @@ YES = _words(_FILE["yes"])
 NO = _words(_FILE["no"])
 MALE = _words(_FILE["male"])
 FEMALE = _words(_FILE["female"])
-NOTHING = _words(_FILE["nothing"]) | _words(_FILE["errors"])
+ANYWHERE = frozenset(word.strip() for word in _FILE["anywhere"].split(","))
+"""Words for an empty cell in any column, in small letters."""
+NOTHING = _words(_FILE["anywhere"]) | _words(_FILE["nothing"]) | _words(_FILE["errors"])
 """Words for an empty cell, with errors of spreadsheets."""
 STATES = _words(_FILE["states"])
 """Words of these that may be a class of a label."""
