@@ -13,7 +13,7 @@ from fedkme.answers.grammar import Both, Column, ColumnTest, Condition, Either, 
 from fedkme.arrays import FloatArray
 from fedkme.errors import SchemaError
 from fedkme.tables.cells import day_of
-from fedkme.tables.columns import NO_GAP, Category, Numeric
+from fedkme.tables.columns import NO_GAP, Numeric
 from fedkme.tables.schema import Schema
 
 MOST_TRIED = 1 << 18
@@ -35,11 +35,7 @@ class Conditions:
 
     def __init__(self, schema: Schema) -> None:
         self._columns = columns_of(schema)
-        self._marks = {
-            column.gaps_of: column.name
-            for column in schema.columns
-            if isinstance(column, Category) and column.gaps_of is not None
-        }
+        self._marks = {number.name: mark.name for mark, number in schema.gaps}
 
     def column(self, reference: Column) -> AnyColumn:
         """Look up a column by its name.

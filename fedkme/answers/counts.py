@@ -28,7 +28,7 @@ table that was not measured, the bounds allow all rows to lie in the cell that i
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -44,7 +44,7 @@ from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
 from fedkme.releases.counts import StoredCounts
 from fedkme.releases.fine import FineShares
 from fedkme.tables.columns import Numeric
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.schema import Schema
 
 MOST_POINTS = 2**22
 """Most points at which the functions of a question are computed."""
@@ -160,12 +160,10 @@ class CountEvidence:
     def _number_and_gap(self, functions: Sequence[Function]) -> list[tuple[Function, Function]] | None:
         """Split functions of one nullable number and its gap where the number has fine bins; else None."""
         names = set().union(*(function.columns for function in functions))
-        for gap in self.schema.columns:
-            if isinstance(gap, Category) and gap.gaps_of is not None and names == {gap.name, gap.gaps_of}:
-                number = self._columns[gap.gaps_of]
-                if isinstance(number, Numeric) and self._is_fine((self._place[number.name],)):
-                    assert number.missing is not None
-                    return [number_and_gap(f, number.name, number.missing, gap.name) for f in functions]
+        for gap, number in self.schema.gaps:
+            if names == {gap.name, number.name} and self._is_fine((self._place[number.name],)):
+                assert number.missing is not None
+                return [number_and_gap(f, number.name, number.missing, gap.name) for f in functions]
         return None
 
     def _law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
@@ -344,10 +342,6 @@ class CountEvidence:
         names = " and ".join(self._binning.names[column] for column in columns)
         together = " together" if len(columns) > 1 else ""
         return f"not in the span of what was released: {names} were not counted{together}"
-
-
-def _between(cuts: Iterable[float], start: float, end: float) -> Iterator[float]:
-    return (cut for cut in cuts if start < cut < end)
 
 
 def _no_noise(figure: ReleasedFigure, reach: float) -> ReleasedFigure:

@@ -94,9 +94,8 @@ def taken_apart(function: Function, schema: Schema) -> Function:
     a function of the number plus a function of the gap, whatever else f depends on. So the number and its gap
     need not be counted together.
     """
-    for gap in schema.columns:
-        if isinstance(gap, Category) and gap.gaps_of is not None and gap.name in function.columns:
-            number = schema.number_of(gap)
+    for gap, number in schema.gaps:
+        if gap.name in function.columns:
             assert number.missing is not None
             function = replace(function, of=_without_gap(function.of, number.name, number.missing, gap.name))
     return function

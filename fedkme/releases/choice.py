@@ -6,7 +6,7 @@ The number of rows, epsilon and trust do not matter, so that a consumer and a cu
 from typing import Literal
 
 from fedkme.features.binning import Binning
-from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Numeric, Schema
 
 AUTO = "auto"
 LONG_BLOCK = 64
@@ -24,7 +24,7 @@ MOST_CELLS = 1 << 21
 
 def method_for(schema: Schema, task: Task = "rows") -> tuple[str, str]:
     """Choose a method; return its name and the reason."""
-    gaps = sum(isinstance(column, Category) and column.gaps_of is not None for column in schema.columns)
+    gaps = len(schema.gaps)
     own = schema.width - gaps
     columns = f"{own} column{'' if own == 1 else 's'}" + (f", with gaps {schema.width}" if gaps else "")
     if task == "kernel":

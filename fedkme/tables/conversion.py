@@ -216,9 +216,7 @@ def some(names: Sequence[str], most: int = 3) -> str:
 
 def needed_names(schema: Schema, *, of_persons: bool) -> list[str]:
     """Columns that a file must have."""
-    derived = {
-        spec.name for spec in schema.columns if isinstance(spec, Category) and spec.gaps_of is not None
-    }
+    derived = {mark.name for mark, _ in schema.gaps}
     person = [schema.person.column] if schema.person and of_persons else []
     return [name for name in schema.names if name not in derived] + person
 

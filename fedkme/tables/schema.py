@@ -101,10 +101,16 @@ class Schema(PublicRules):
         self.check_names([*self.names, *label])
         return self
 
+    @property
+    def gaps(self) -> tuple[tuple[Category, Numeric], ...]:
+        """Each column that marks gaps, with the nullable number whose gaps it marks."""
+        numbers = {column.name: column for column in self.columns if isinstance(column, Numeric)}
+        marks = (column for column in self.columns if isinstance(column, Category))
+        return tuple((mark, numbers[mark.gaps_of]) for mark in marks if mark.gaps_of is not None)
+
     def number_of(self, mark: Category) -> Numeric:
         """Nullable number whose gaps a column marks."""
-        (number,) = (each for each in self.columns if isinstance(each, Numeric) and each.name == mark.gaps_of)
-        return number
+        return next(number for gaps, number in self.gaps if gaps.name == mark.name)
 
     @property
     def names(self) -> tuple[str, ...]:
