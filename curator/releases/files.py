@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.method import Making
-from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, json_bytes, parquet_bytes
+from curator.releases.synthetic import DataCard, csv_bytes, json_bytes, parquet_bytes
 from fedkme.answers.answer import Answer
 from fedkme.answers.card import usual_answers
 from fedkme.answers.evidence import Evidence
@@ -22,8 +22,9 @@ from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease
 from fedkme.tables.columns import NO_GAP
 from fedkme.tables.npz import npz_bytes
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+from fedkme.tables.text import Cell, cell_columns
 
 MEASURED_ROWS = 20_000
 """Most synthetic rows whose distance to the release is measured."""
@@ -90,16 +91,15 @@ def make_synthetic(table: Table, card: DataCard, making: Making) -> None:
         raise DataError("the data card is about other rows", "Make the card from the table that you write.")
     arrays = {"x": table.values} if table.labels is None else {"x": table.values, "y": table.labels}
     making.rows = len(table)
-    _make_files("synthetic", arrays, lambda: columns_of(table, card.schema), card, making)
+    _make_files("synthetic", arrays, lambda: cell_columns(table, card.schema), card, making)
 
 
 def with_gaps(table: Table, schema: Schema) -> Table:
     """Replace each number that its mark says is a gap by the public stand-in value, as owners do."""
     values, names = table.values.copy(), schema.names
-    for mark in schema.columns:
-        if isinstance(mark, Category) and mark.gaps_of is not None:
-            gaps = values[:, names.index(mark.name)] != NO_GAP
-            values[gaps, names.index(mark.gaps_of)] = schema.number_of(mark).missing
+    for mark, number in schema.gaps:
+        gaps = values[:, names.index(mark.name)] != NO_GAP
+        values[gaps, names.index(number.name)] = number.missing
     return Table(values, table.labels)
 
 
@@ -115,7 +115,7 @@ def make_weighted(table: Table, weights: FloatArray, gamma: float, card: DataCar
     name = weight_column(card.schema)
 
     def columns() -> dict[str, list[Cell]]:
-        return {**columns_of(table, card.schema), name: [float(weight) for weight in weights]}
+        return {**cell_columns(table, card.schema), name: [float(weight) for weight in weights]}
 
     notes = (
         f"Every row has a weight, column '{name}', which may be negative: the sum of weight * h(row) "

@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from fedkme.answers.answer import Answer
 from fedkme.answers.card import rounded, rows_of, verdict_on
 from fedkme.errors import MissingDependencyError
@@ -24,13 +22,9 @@ from fedkme.privacy.accounting import ONE_ROW, person_of
 from fedkme.privacy.events import Event, Relation
 from fedkme.privacy.events.groups import for_group
 from fedkme.tables.cells import date_of
-from fedkme.tables.columns import NO_GAP
-from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
-from fedkme.tables.table import Table
-from fedkme.tables.text import csv_encoded, gap_cells, harmless
+from fedkme.tables.schema import Category, Schema, rows_of_person
+from fedkme.tables.text import Cell, csv_encoded, harmless
 from fedkme.verdict import QualityVerdict, at_most_fair, lines_of
-
-Cell = str | int | float | None
 
 
 def json_bytes(card: Mapping[str, Any]) -> bytes:
@@ -196,44 +190,6 @@ def with_lost_owners(files: Mapping[str, bytes], participation: Participation) -
         changed[for_people] = text.replace("\n\n## ", f"\n{line}\n\n## ", 1).encode()
         changed[name] = json_bytes({**card, "participation": asdict(participation)})
     return changed
-
-
-def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
-    """Convert a table to a file's columns: categories and classes by name, dates and whole numbers as such.
-
-    A label of kind `positive_above` is a number in a file, and a class does not determine that number: the
-    first class becomes the threshold, the second the threshold plus one. A gap of a nullable number is a
-    missing code or an empty cell, as in the owners' files.
-    """
-    columns: dict[str, list[Cell]] = {}
-    source = 0
-    for spec in schema.columns:
-        for name in spec.names:
-            values = table.values[:, source]
-            source += 1
-            if isinstance(spec, Numeric) or spec.gaps_of is None:
-                columns[name] = _cells(spec, values)
-            else:
-                gaps = gap_cells(schema.number_of(spec))
-                numbers = zip(columns[spec.gaps_of], values.astype(int).tolist(), strict=True)
-                columns[spec.gaps_of] = [gaps[kind - 1] if kind != NO_GAP else x for x, kind in numbers]
-    if schema.label is not None and table.labels is not None:
-        label = schema.label
-        if label.positive_above is None:
-            columns[label.name] = [label.classes[int(i)] for i in table.labels]
-        else:
-            columns[label.name] = [label.positive_above + float(i) for i in table.labels]
-    return columns
-
-
-def _cells(spec: Numeric | Category, values: Any) -> list[Cell]:
-    if isinstance(spec, Category):
-        return [spec.categories[int(i)] for i in values]
-    if spec.kind == "date":
-        return [date_of(value) for value in values]
-    if spec.integer:
-        return [int(value) for value in np.rint(values)]
-    return [float(value) for value in values]
 
 
 def csv_bytes(columns: Mapping[str, list[Cell]]) -> bytes:

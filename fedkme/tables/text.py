@@ -14,43 +14,49 @@ from fedkme.tables.columns import NO_GAP, Category, Numeric
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
+Cell = str | int | float | None
+
 _AT_ONCE = 1000
 """Rows written in one call; no other thread runs during the call."""
 GAP_SHARE = 0.05
 """Share of the cells of a nullable number that are empty."""
 
 
-def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
-    """Cells of valid rows as text, by column; `load_table` reads the same rows from them.
+def cell_columns(table: Table, schema: Schema) -> dict[str, list[Cell]]:
+    """Cells of a file's columns: categories and classes by name, dates and whole numbers as such.
 
     The column that marks the gaps of a nullable number is left out: the number's cells are empty there, or
-    the codes of owners' files.
+    the codes of owners' files. A label of kind `positive_above` is a number in a file, and a class does not
+    determine that number: the first class becomes the threshold, the second the threshold plus one.
     """
-    columns: dict[str, list[str]] = {}
+    columns: dict[str, list[Cell]] = {}
     for place, (name, spec) in enumerate((n, column) for column in schema.columns for n in column.names):
         values = table.values[:, place]
-        if isinstance(spec, Numeric):
-            columns[name] = _numbers(values, spec)
-        elif spec.gaps_of is None:
-            columns[name] = _names(values, spec)
+        if isinstance(spec, Numeric) or spec.gaps_of is None:
+            columns[name] = _cells(values, spec)
         else:
-            gaps = ["" if gap is None else str(gap) for gap in gap_cells(schema.number_of(spec))]
+            gaps = gap_cells(schema.number_of(spec))
             cells = zip(columns[spec.gaps_of], values.astype(int).tolist(), strict=True)
             columns[spec.gaps_of] = [gaps[kind - 1] if kind != NO_GAP else cell for cell, kind in cells]
     if table.labels is not None and schema.label:
         above = schema.label.positive_above
-        words = schema.classes if above is None else [_number(above), _number(above + 1)]
-        columns[schema.label.name] = [words[index] for index in table.labels.tolist()]
+        names: Sequence[Cell] = schema.classes if above is None else (float(above), above + 1.0)
+        columns[schema.label.name] = [names[index] for index in table.labels.tolist()]
     return columns
 
 
-def gap_cells(spec: Numeric) -> list[int | float | str | None]:
+def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
+    """Cells of valid rows as text, by column; `load_table` reads the same rows from them."""
+    return {name: list(map(_text, cells)) for name, cells in cell_columns(table, schema).items()}
+
+
+def gap_cells(spec: Numeric) -> list[Cell]:
     """Cells of files for the kinds of gaps of a nullable number, from the second category of its marks on.
 
     They are codes of the schema, such as -9, as in owners' files, which programs for these files know. A
     single code stands for every gap; with none, or several, an empty cell (None) stays empty.
     """
-    codes: list[int | float | str | None] = [
+    codes: list[Cell] = [
         date_of(code) if spec.kind == "date" else int(code) if float(code).is_integer() else code
         for code in spec.missing_codes
     ]
@@ -88,18 +94,18 @@ def csv_encoded(columns: Mapping[str, Sequence[str | float | None]]) -> bytes:
         return out.getvalue()
 
 
-def _numbers(values: NDArray[Any], spec: Numeric) -> list[str]:
+def _cells(values: NDArray[Any], spec: Numeric | Category) -> list[Cell]:
+    if isinstance(spec, Category):
+        return [None if value != value else spec.categories[int(value)] for value in values.tolist()]
     gaps = spec.gaps(values.astype(np.float64))
-    write = date_of if spec.kind == "date" else _number
-    return ["" if gap else write(value) for value, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
+    read = date_of if spec.kind == "date" else round if spec.integer else float
+    return [None if gap else read(value) for value, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
 
 
-def _number(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else f"{value:.15g}"
-
-
-def _names(values: NDArray[Any], spec: Category) -> list[str]:
-    return ["" if value != value else spec.categories[int(value)] for value in values.tolist()]
+def _text(cell: Cell) -> str:
+    if cell is None or isinstance(cell, str):
+        return cell or ""
+    return str(int(cell)) if float(cell).is_integer() else f"{cell:.15g}"
 
 
 def dummy_rows(schema: Schema, rows: int, rng: np.random.Generator) -> Table:

@@ -28,7 +28,7 @@ from curator.releases.marginals.tilt import TiltedModel, tilted
 from curator.releases.method import Finished, Making, SumOracle, Tell
 from curator.releases.methods.copies import redrawn, sampled
 from curator.releases.methods.fine_bins import bins_by_counts
-from curator.releases.synthetic import DataCard, columns_of, csv_bytes
+from curator.releases.synthetic import DataCard, csv_bytes
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.rules import SAME_CELLS, Obeying, RowRules
@@ -44,6 +44,7 @@ from fedkme.releases.settings import MarginalsSettings
 from fedkme.tables.cells import date_of
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
+from fedkme.tables.text import cell_columns
 from fedkme.verdict import CANNOT_TELL
 
 FINE_SHARE, MOST_FINE_SHARE, FINE_NOISE = 0.04, 0.2, 0.05
@@ -310,7 +311,7 @@ class MarginalsMethod:
             other = redrawn(stored, generator)
             again = tilted(model_of(other, _COPY_ITERATIONS, model), len(sizes) - 1, other.tilts, rows)
             copied = sampled(self._rows(other, again, rows, generator).table, generator)
-            return csv_bytes(columns_of(copied, self._schema))
+            return csv_bytes(cell_columns(copied, self._schema))
 
         for number in range(1, self.settings.copies + 1):
             making.tell("copying", f"{number} of {self.settings.copies}", (number - 1) / self.settings.copies)

@@ -66,9 +66,9 @@ def _truths() -> Mapping[str, float]:
 
 def _columns(table: Table) -> Columns:
     assert table.labels is not None
-    from curator.releases.synthetic import columns_of
+    from fedkme.tables.text import cell_columns
 
-    return {name: np.array(cells, dtype=np.str_) for name, cells in columns_of(table, SCHEMA).items()}
+    return {name: np.array(cells, dtype=np.str_) for name, cells in cell_columns(table, SCHEMA).items()}
 
 
 def _read(data: bytes) -> Columns:

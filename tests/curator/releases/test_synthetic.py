@@ -12,14 +12,14 @@ import pytest
 
 from curator.releases.files import make_synthetic
 from curator.releases.method import Making
-from curator.releases.synthetic import DataCard, columns_of, csv_bytes
+from curator.releases.synthetic import DataCard, csv_bytes
 from fedkme.errors import DataError
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
-from fedkme.tables.text import text_columns
+from fedkme.tables.text import cell_columns, text_columns
 from sim.api.frames import frame_of
 
 SCHEMA = Schema(
@@ -167,7 +167,7 @@ def test_marks_of_yes_and_no_stay_what_they_are_beside_several_codes() -> None:
 
 
 def test_rows_without_a_label_have_no_such_column() -> None:
-    assert "income" not in columns_of(Table(TABLE.values), SCHEMA)
+    assert "income" not in cell_columns(Table(TABLE.values), SCHEMA)
 
 
 def test_the_card_says_mechanism_epsilon_schema_and_utility(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_dates_are_written_as_dates_and_read_again(tmp_path: Path) -> None:
     # `kind = "date"`: a table holds days.
     schema = schema_from({"columns": [{"kind": "date", "name": "d", "bounds": ["2020-01-01", "2021-01-01"]}]})
     days = Table(np.array([[18262.0], [18628.0]]))
-    assert columns_of(days, schema) == {"d": ["2020-01-01", "2021-01-01"]}
+    assert cell_columns(days, schema) == {"d": ["2020-01-01", "2021-01-01"]}
     path = tmp_path / "rows.csv"
-    path.write_bytes(csv_bytes(columns_of(days, schema)))
+    path.write_bytes(csv_bytes(cell_columns(days, schema)))
     np.testing.assert_array_equal(load_table(path, schema, "consumer").values, days.values)
 
 
