@@ -55,29 +55,24 @@ def _checked(role: Role) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _checked_proxy(url: str) -> str:
-    parts = urlsplit(url)
-    try:
-        named = parts.scheme == "http" and bool(parts.hostname) and parts.port is not None
-    except ValueError:  # the port is no number
-        named = False
-    if not named or parts.path.strip("/") or parts.query:
-        raise ValueError("a proxy is http://HOST:PORT")  # the value may hold a password
-    return url.rstrip("/")
+def _url(what: str, *schemes: str, user: bool = False) -> AfterValidator:
+    """Check that a URL has a scheme, a host and a port, with a user or without, and nothing else."""
+
+    def check(url: str) -> str:
+        parts = urlsplit(url)
+        try:
+            named = parts.scheme in schemes and bool(parts.hostname) and parts.port is not None
+        except ValueError:  # the port is no number
+            named = False
+        if not named or parts.path.strip("/") or parts.query or (parts.username is not None and not user):
+            forms = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
+            raise ValueError(f"{what} is {forms}")  # the value may hold a password
+        return url.rstrip("/")
+
+    return AfterValidator(check)
 
 
-def _checked_collector(url: str) -> str:
-    parts = urlsplit(url)
-    try:
-        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port is not None
-    except ValueError:  # the port is no number
-        named = False
-    if not named or parts.username is not None or parts.path.strip("/") or parts.query:
-        raise ValueError("a collector is http://HOST:PORT or https://HOST:PORT")
-    return url.rstrip("/")
-
-
-CollectorUrl = Annotated[str, AfterValidator(_checked_collector)]
+CollectorUrl = Annotated[str, _url("a collector", "http", "https")]
 OwnerName = Annotated[str, _checked("owner")]
 CuratorName = Annotated[str, _checked("curator")]
 ConsumerName = Annotated[str, _checked("consumer")]
@@ -96,7 +91,7 @@ class PartySettings(Settings):
     """Time to wait for the other parties."""
     away_s: float | None = Field(None, ge=0)
     """Time without a connection after which to give up, once there was one; none: never."""
-    proxy: Annotated[str, AfterValidator(_checked_proxy)] | None = None
+    proxy: Annotated[str, _url("a proxy", "http", user=True)] | None = None
     """http://[USER:PASSWORD@]HOST:PORT that leads to the curator (CONNECT); none: directly, whatever the
     environment names. Loopback is always reached directly."""
     traces: CollectorUrl | None = None
@@ -193,6 +188,18 @@ def host_of(address: str) -> str:
         ConfigError: the address is not host:port.
     """
     return canonical(address).rpartition(":")[0].strip("[]")
+
+
+def host_and_port(address: str, setting: str, example: str) -> tuple[str, int]:
+    """Split the address of a page or of figures, which a setting names.
+
+    Raises:
+        ConfigError: it is not host:port.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"'{setting}' is {address!r}, not host:port", f"Write for example {example}.")
+    return host, int(port)
 
 
 def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

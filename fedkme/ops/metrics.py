@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from fedkme.errors import ConfigError, FedkmeError, on_disk
-from fedkme.party import is_loopback
+from fedkme.party import host_and_port, is_loopback
 from fedkme.pki.expiry import Read
 from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import Store
@@ -49,16 +49,14 @@ def exported(address: str, anywhere: bool, registry: CollectorRegistry) -> Itera
     Raises:
         ConfigError: the address is malformed, is off loopback without `anywhere`, or is not free.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"'metrics' is {address!r}, not host:port", "Write for example 127.0.0.1:9464.")
+    host, port = host_and_port(address, "metrics", "127.0.0.1:9464")
     if not anywhere and not is_loopback(host):
         raise ConfigError(
             f"metrics are refused at {address}: anybody who reaches it would read them",
             "Use 127.0.0.1 and let a proxy ask for passwords, or set 'metrics_anywhere'.",
         )
     with on_disk(f"'metrics' cannot listen on {address}", "Choose a free port of this machine."):
-        server, thread = start_http_server(int(port), host.strip("[]"), registry)
+        server, thread = start_http_server(port, host.strip("[]"), registry)
     if is_loopback(host):
         server.set_app(_own_host_only(make_wsgi_app(registry)))
     try:

@@ -14,7 +14,7 @@ from typing import cast, get_args
 
 from fedkme.durable import create
 from fedkme.errors import ConfigError
-from fedkme.party import is_loopback
+from fedkme.party import host_and_port, is_loopback
 from fedkme.pki.files import PRIVATE
 from fedkme.watch.state import Role, Viewer
 
@@ -125,10 +125,7 @@ class PageAddress:
         Raises:
             ConfigError: the address is malformed, or off loopback without `identity` and `secret`.
         """
-        host, _, port = self.address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
-            cause = f"'page' is {self.address!r}, not host:port"
-            raise ConfigError(cause, "Write for example 127.0.0.1:8080.")
+        host, _ = host_and_port(self.address, "page", "127.0.0.1:8080")
         if not is_loopback(host) and (self.identity is None or self.secret is None):
             raise ConfigError(
                 f"the page is refused at {self.address}: anybody who reaches it would read it",

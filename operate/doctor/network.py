@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import grpc
 import grpc.aio
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from consumer.releases.client import ReleaseConsumerSettings
@@ -21,7 +20,7 @@ from curator.settings import CuratorSettings
 from fedkme import __version__
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.party import PartySettings, canonical, host_of, is_loopback
-from fedkme.pki.certificates import alternative_names, expiry, hosts_of, now, role_of
+from fedkme.pki.certificates import alternative_names, expiry, hosts_of, is_issued_by, now, role_of
 from fedkme.pki.expiry import expiries
 from fedkme.pki.identity import Identity
 from fedkme.pki.revocation import Revocation
@@ -268,7 +267,7 @@ def _chain(identity: Identity) -> str:
     issued = leaf
     for _ in range(len(between) + 1):
         for signer in (*between, *authorities):
-            if _issued(issued, signer):
+            if is_issued_by(issued, signer):
                 if signer in authorities:
                     return f"signed by this party's authority {signer.subject.rfc4514_string()}"
                 issued = signer
@@ -278,14 +277,6 @@ def _chain(identity: Identity) -> str:
     raise IdentityError(
         "the certificate is not signed by the authority in the same bundle", "Issue both again."
     )
-
-
-def _issued(certificate: x509.Certificate, signer: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(signer)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
 
 
 def _revocation(revocation: Revocation, identity: Identity) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -61,40 +61,23 @@ def check_columns(owner: str, settings: PolicySettings, schema: Schema) -> None:
             )
 
 
+@dataclass(frozen=True, eq=False)
 class Policy:
     """Decides on each run, by the settings and the history in the store."""
 
-    def __init__(
-        self,
-        owner: str,
-        settings: PolicySettings,
-        schema: Schema,
-        store: Store,
-        history: History,
-        pools: RowPools,
-        approvals: Path,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """Create the policy over a store.
-
-        Args:
-            owner: the owner's name.
-            settings: `[policy]`.
-            schema: the public schema that this owner holds; runs with another schema are refused earlier.
-            store: the owner's store.
-            history: runs and costs so far, from the store.
-            pools: rows that runs may have.
-            approvals: folder where approvals are left.
-            clock: returns Unix seconds.
-        """
-        self._owner = owner
-        self._settings = settings
-        self._schema = schema
-        self._store = store
-        self._approvals = approvals
-        self._clock = clock
-        self._history = history
-        self._pools = pools
+    _owner: str
+    _settings: PolicySettings
+    _schema: Schema
+    """The public schema that this owner holds; runs with another schema are refused earlier."""
+    _store: Store
+    _history: History
+    """Runs and costs so far, from the store."""
+    _pools: RowPools
+    """Rows that runs may have."""
+    _approvals: Path
+    """Folder where approvals are left."""
+    _clock: Callable[[], float] = time.time
+    """Returns Unix seconds."""
 
     @property
     def most_sums(self) -> int:

@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,14 @@ _IMPORTED = (
 _MESSAGE_BYTES = 2**16
 
 
+@dataclass(frozen=True, eq=False)
 class Forked:
     """A forked party, with the methods of `asyncio.subprocess.Process` that a launcher uses."""
 
-    def __init__(
-        self,
-        pid: int,
-        stdin: asyncio.WriteTransport,
-        stdout: asyncio.StreamReader,
-        ended: asyncio.Future[int],
-    ) -> None:
-        self.pid = pid
-        self.stdin = stdin
-        self.stdout = stdout
-        self._ended = ended
+    pid: int
+    stdin: asyncio.WriteTransport
+    stdout: asyncio.StreamReader
+    _ended: asyncio.Future[int]
 
     @property
     def returncode(self) -> int | None:

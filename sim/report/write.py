@@ -1,7 +1,6 @@
 """A run directory as one page that opens anywhere, and as the lines that end a run on a terminal."""
 
 import csv
-import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedkme import __version__
+from fedkme.config import load_json
 from fedkme.errors import ConfigError
 from fedkme.pages.html import number
 from fedkme.tables.files import read_arrays
@@ -152,14 +152,9 @@ def read_object(path: Path) -> dict[str, Any]:
         ConfigError: the file cannot be read, or holds something else.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", REMEDY) from None
-    except ValueError:
-        raise ConfigError(f"{path} is not JSON", REMEDY) from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds no JSON object", REMEDY)
-    return values
+        return load_json(path)
+    except ConfigError as error:
+        raise ConfigError(error.cause, REMEDY) from None
 
 
 def _read_lines(path: Path) -> list[dict[str, str | None]]:
