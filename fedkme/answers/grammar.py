@@ -15,6 +15,7 @@
 A column is a name (letters, digits, `_`, `-`, `.`) or any text between quotes; a value is a number, or a
 category, a class or a date, between quotes unless it is such a name. Quotes are single, double, of printers
 or backticks: their place tells columns and values apart. Words of the language may be written in capitals.
+`count` and `count(*)` are `count()`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _DEEPEST = 50
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     |(?P<name>[^\W\d][\w.-]*)|(?P<quoted>"[^"]+"|`[^`]+`|“[^”]+”|„[^“”]+[“”]|«[^»]+»|'[^']*'|‘[^’]*’)
-    |(?P<sign><=|>=|!=|<>|==|[=<>≤≥≠(),;]))""",
+    |(?P<sign><=|>=|!=|<>|==|[=<>≤≥≠(),;*]))""",
     re.VERBOSE,
 )
 _QUESTION = re.compile(r"""(?:[^;'"]|'[^']*'?|"[^"]*"?)+""")
@@ -97,6 +98,8 @@ class Either:
 
 
 Condition: TypeAlias = ColumnTest | OneOf | Not | Both | Either
+_Arguments: TypeAlias = tuple[tuple[Column, ...], float | None, Condition | None]
+_OF_ALL: _Arguments = ((), None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +195,12 @@ class _Parser:
         start = self._next
         word = self._word((*CALLS, *_ALIASES), f"a question begins with one of {', '.join(CALLS)}")
         call = _ALIASES.get(word, word)
-        self._require("(", f"'{call}' is followed by its arguments in parentheses")
-        columns, number, condition = self._arguments(call)
-        self._require(")", f"the arguments of '{call}' end here")
+        if call == "count" and (self._is_word("where", "by") or self._next.text in ("", ";")):
+            columns, number, condition = _OF_ALL
+        else:
+            self._require("(", f"'{call}' is followed by its arguments in parentheses")
+            columns, number, condition = self._arguments(call)
+            self._require(")", f"the arguments of '{call}' end here")
         where: Condition | None = None
         by: Column | None = None
         while self._is_word("where", "by"):
@@ -214,10 +220,10 @@ class _Parser:
         text = " ".join(self._text[start.place - 1 : end].split())
         return ParsedQuestion(text, call, columns, number, condition, where, by)
 
-    def _arguments(self, call: str) -> tuple[tuple[Column, ...], float | None, Condition | None]:
+    def _arguments(self, call: str) -> _Arguments:
         if call in ("count", "share"):
-            if call == "count" and self._next.text == ")":
-                return (), None, None
+            if call == "count" and (self._skip("*") or self._next.text == ")"):
+                return _OF_ALL
             return (), None, self._condition()
         columns = (self._column(),)
         if call == "corr":

@@ -75,6 +75,10 @@ def test_a_wrong_question_is_one_line_that_names_the_character(
         ("AVG(age)", "mean(age)"),
         ("average(age) by sex", "mean(age) by sex"),
         ("hist(age, 4)", "histogram(age, 4)"),
+        ("count", "count()"),
+        ("COUNT( * )", "count()"),
+        ("count where age > 60 by sex", "count() where age > 60 by sex"),
+        ("count(*) by sex", "count() by sex"),
         *(
             (f"share(sex = {cell})", "share(sex = 'male')")
             for cell in ("male", '"male"', "`male`", "“male”", "‘male’")
@@ -87,7 +91,7 @@ def test_a_wrong_question_is_one_line_that_names_the_character(
     ],
 )
 def test_what_people_write_means_what_it_says(text: str, same: str) -> None:
-    # SQL's avg and between, and quotes of editors, were not understood.
+    # SQL's avg, between and count(*), quotes of editors, and a bare `count where` were not understood.
     (one,), (other,) = (parse(each) for each in (text, same))
     bare = [re.sub(r"places?=[^)]*\)|, place=\d+", "", repr(replace(each, text=""))) for each in (one, other)]
     assert bare[0] == bare[1]
