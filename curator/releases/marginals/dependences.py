@@ -282,15 +282,18 @@ def missing_from(screen: Screen, sample: IntArray, rows: int) -> list[Dependence
     return sorted(dependences, key=lambda each: (-each.surely, each.columns))
 
 
-def apart(dependences: Iterable[Dependence], label: int | None) -> list[Dependence]:
+def apart(dependences: Iterable[Dependence], label: int | None, last: bool) -> list[Dependence]:
     """The surest dependences that share no column but the label.
 
-    Others may be echoes of these: the next round, whose model has these, tells.
+    Others may be echoes of these: the next round, whose model has these, tells. In the last round there is
+    none that could tell, so all are taken but those with all columns of another.
     """
     chosen: list[Dependence] = []
     for each in dependences:
-        taken = {column for other in chosen for column in other.columns} - {label}
-        if len(chosen) < MOST_FOUND and taken.isdisjoint(each.columns):
+        columns = {*each.columns} - {label}
+        shared = [columns & {*other.columns} for other in chosen]
+        echo = any(len(both) == len(columns) for both in shared) if last else any(shared)
+        if len(chosen) < MOST_FOUND and not echo:
             chosen.append(each)
     return chosen
 

@@ -38,6 +38,7 @@ from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.dependences import (
     AGAIN_SHARE,
     Again,
+    Dependence,
     apart,
     plan_screen,
     standing_out,
@@ -131,7 +132,9 @@ async def rounds(
         again = list[Again]()
         if screened is not None and screen is not None:
             report("measuring", "what the model lacks", budget.spent / budget.total)
-            again = _ask_again(screen, screened, model, tilts, rows, have, groups, budget.total)
+            law = model if screened.label is None else tilted(model, screened.label, tilts, rows)
+            lacking = apart(standing_out(screen, law, rows), screened.label, number == ROUNDS - 1)
+            again = _ask_again(lacking, screened, model, have, groups, budget.total)
         groups = again[-1].groups if again else groups
         inside = [each.clique for each in again if each.fits]
         costs = [AGAIN_SHARE * budget.total / max(1, len(again))] * len(again)
@@ -171,18 +174,14 @@ async def _screen(
 
 
 def _ask_again(
-    screen: Screen,
+    dependences: Sequence[Dependence],
     screened: Codes,
     model: Model,
-    tilts: Sequence[Measurement],
-    rows: int,
     cliques: Sequence[Clique],
     groups: tuple[Groups, ...],
     total: float,
 ) -> list[Again]:
     """Choose tables of the dependences that stand out."""
-    law = model if screened.label is None else tilted(model, screened.label, tilts, rows)
-    dependences = apart(standing_out(screen, law, rows), screened.label)
     tables: list[Again] = []
     for dependence in dependences:
         sigma = measurement_sigma(AGAIN_SHARE * total / len(dependences))

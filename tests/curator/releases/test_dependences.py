@@ -110,6 +110,10 @@ FLIPS = np.array([0, 1, 0, 1, 1])
 HIDDEN: dict[str, tuple[Callable[[IntArray], Any], float]] = {
     "two names' sum modulo 5": (lambda c: (c[:, 3] + c[:, 4]) % 5 > 2, 0.95),
     "a band and a name": (lambda c: ((c[:, 1] > 3) & (c[:, 1] < 12)) ^ FLIPS[c[:, 4]], 0.92),
+    "another sign for each name": (
+        lambda c: np.where(c[:, 3] == 0, c[:, 0], np.where(c[:, 3] == 1, c[:, 1], 15 - c[:, 2])) > 7,
+        0.9,
+    ),
     "a sign flipped by two names": (lambda c: (c[:, 0] > 7) ^ FLIPS[c[:, 3]] ^ (c[:, 5] % 3 == 1), 0.87),
 }
 
