@@ -132,6 +132,11 @@ class ProtocolError(FedkmeError, code=32, title="protocol"):
         super().__init__(cause, remedy)
 
 
+def fault_of_curator(cause: str) -> ProtocolError:
+    """Make the error for what a curator of any release would not send."""
+    return ProtocolError(cause, "Look at the curator's software.")
+
+
 class IdentityError(FedkmeError, code=33, title="identity"):
     """A party's name is taken, unknown, or not the name in its certificate."""
 

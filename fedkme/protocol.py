@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from fedkme.cells.histogram import HistogramNoise
-from fedkme.errors import ProtocolError
+from fedkme.errors import ProtocolError, fault_of_curator
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import FourierSpec, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event
@@ -259,15 +259,11 @@ class Order:
         elif question == "invite":
             raise ProtocolError(f"{self._run} has begun already", "Start another run.")
         elif question not in self._legal:
-            raise ProtocolError(
-                f"{self._run} is of the protocol {self._protocol!r}, which asks for no {question!r}",
-                "Check the curator's software.",
+            raise fault_of_curator(
+                f"{self._run} is of the protocol {self._protocol!r}, which asks for no {question!r}"
             )
         elif question not in self._table[self.state]:
-            raise ProtocolError(
-                f"{self._run} asks {self._owner} for {question!r} out of turn, or twice",
-                "Check the curator's software.",
-            )
+            raise fault_of_curator(f"{self._run} asks {self._owner} for {question!r} out of turn, or twice")
 
     def accept(self, invitation: Invitation) -> None:
         """Note that the owner takes part."""

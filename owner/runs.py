@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from fedkme import directives
+from fedkme import directives, errors
 from fedkme.documents import OwnerEntry
-from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import EXCHANGE, Head, HeadLog
 from fedkme.heads.notes import CURATORS
 from fedkme.ledgers.departures import keep_departure
@@ -67,10 +66,10 @@ class RunManager:
         keys: KeyRing | None = None,
         identity: Callable[[], Identity | None] = lambda: None,
         rows: int = 0,
-        failed: Callable[[str, FedkmeError], None] | None = None,
+        failed: Callable[[str, errors.FedkmeError], None] | None = None,
         consider: Callable[[Consider], None] = lambda request: None,
         schema: str = "",
-        left_out: Callable[[str, FedkmeError], None] = lambda run, reason: None,
+        left_out: Callable[[str, errors.FedkmeError], None] = lambda run, reason: None,
     ) -> None:
         """Continue the runs in the store.
 
@@ -160,7 +159,7 @@ class RunManager:
                 self._say(run, entry.answer.error())
             self._keep(run, entry, sent_before)
             return handler.again(directive)
-        except FedkmeError as error:
+        except errors.FedkmeError as error:
             self._store.check()
             self._say(run, error)
             return directives.Refusal.of(error)
@@ -169,7 +168,7 @@ class RunManager:
                 # the handler holds arrays as long as the table; the journal can restore the handler
                 self._handlers.pop(run, None)
 
-    def _say(self, run: str, error: FedkmeError) -> None:
+    def _say(self, run: str, error: errors.FedkmeError) -> None:
         if self._failed is not None:
             self._failed(run, error)
 
@@ -182,7 +181,7 @@ class RunManager:
         """Offer keys for a run that has not begun; keys say nothing about rows, so nothing is stored."""
         self._check_name(run)
         if self._keys is None or not run:
-            raise PolicyError(
+            raise errors.PolicyError(
                 f"{self._name} takes part in no runs whose rows go sealed",
                 "Ask it for other summaries alone.",
             )
@@ -193,7 +192,7 @@ class RunManager:
         self._check_name(request.run)
         try:
             self._consider(request)
-        except (BudgetError, PolicyError) as error:  # the gate logged the refusal
+        except (errors.BudgetError, errors.PolicyError) as error:  # the gate logged the refusal
             return directives.Refusal.of(error)
         return directives.Accepted(self.rows)
 
@@ -228,9 +227,8 @@ class RunManager:
     def _check_name(self, run: str) -> None:
         """Refuse a run whose name does not fit in stores, logs and ledgers."""
         if not fits_ledgers(run):
-            raise ProtocolError(
-                f"{self._name} is asked about a run whose name is long or not printable",
-                "Check the curator's software.",
+            raise errors.fault_of_curator(
+                f"{self._name} is asked about a run whose name is long or not printable"
             )
 
     def _opened(self, directive: directives.Directive) -> RunHandler:
@@ -240,9 +238,9 @@ class RunManager:
         if row is None:
             self._begin(directive)
         elif row.status != OPEN:
-            raise OwnerFaultError(f"{self._name} has left {run}", "Start another run.")
+            raise errors.OwnerFaultError(f"{self._name} has left {run}", "Start another run.")
         elif digest_from_bytes(row.document) != self._data:
-            raise OwnerFaultError(
+            raise errors.OwnerFaultError(
                 f"{self._name} holds other rows than those that {run} was begun with",
                 "Restore the file, or let the run go on without this owner.",
             )
@@ -264,7 +262,7 @@ class RunManager:
             raise self._not_in(run)
         self._check_room()
         if len(self._refused) >= MOST_REFUSED:
-            raise PolicyError(
+            raise errors.PolicyError(
                 f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed",
                 "Check the curator's software.",
             )
@@ -273,13 +271,13 @@ class RunManager:
     def _check_room(self) -> None:
         """Refuse a run while as many as the policy allows are open."""
         if self._in_runs() >= self._runs_at_once:
-            raise PolicyError(
+            raise errors.PolicyError(
                 f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
                 "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy.",
             )
 
-    def _not_in(self, run: str) -> ProtocolError:
-        return ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
+    def _not_in(self, run: str) -> errors.ProtocolError:
+        return errors.ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
 
     def _in_runs(self) -> int:
         """Count open runs, without the refused runs that wait to be dismissed."""
@@ -291,7 +289,7 @@ class RunManager:
             with self._ledger.together(self._store):
                 self._journal.append(run, entry)
                 self._ledger.extend(self._outbox.lines)
-        except StoreError as error:
+        except errors.StoreError as error:
             # Memory is ahead of the disk now. The handler is restored from the journal when the directive
             # comes again over a new stream: the curator may not have received this refusal.
             self._handlers.pop(run, None)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray, Numbers
-from fedkme.errors import ConfigError, ProtocolError
+from fedkme.errors import ConfigError, ProtocolError, fault_of_curator
 from fedkme.features.fixed_point import FEATURE_UNIT, MeanVector, quantize_mean
 from fedkme.features.fourier import FourierFeatures
 from fedkme.features.kernel_points import PointsMap, PointsSpec, principal_basis, rbf
@@ -121,9 +121,7 @@ def landmarks_of(data: bytes, gamma: float, schema: Schema) -> Landmarks:
     width = schema.encoded_width
     rows = np.frombuffer(data[: len(data) // 4 * 4], dtype="<f4").astype(np.float32)
     if len(data) % (4 * width) or not 0 < len(rows) <= MOST * width:
-        raise ProtocolError(
-            "the landmarks of a plan are no rows of its schema", "Check the curator's software."
-        )
+        raise fault_of_curator("the landmarks of a plan are no rows of its schema")
     try:
         _ENCODED.array(rows.astype(np.float64), (None,), "the landmarks of a plan")
         landmarks = Landmarks(rows.reshape(-1, width), gamma, schema)

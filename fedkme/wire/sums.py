@@ -20,18 +20,7 @@ from fedkme.features.binning import MergedBins, own_values_of
 from fedkme.features.counts import SCORE_STEPS, Groups, NumberScores
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.sums import Layout
-from fedkme.secagg.messages import (
-    Advertisement,
-    Delivery,
-    Endorsement,
-    Endorsements,
-    KeyRoster,
-    RevealedShare,
-    SealedShare,
-    SealedShares,
-    Survivors,
-    Unmasking,
-)
+from fedkme.secagg import messages
 from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS
 from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import MOST_MAPS, CellCounts, Marginals, Parities, ScoreProducts, SumQuery
@@ -183,10 +172,10 @@ def words_from_wire(parts: Iterable[pb.Words], length: int | None = None) -> NDA
 def _at_most_owners(what: str, entries: str, error: type[FedkmeError], field: Field) -> Field:
     """Limit a field's entries to the number of owners of an aggregation."""
 
-    def decode(messages: Sequence[Any]) -> Any:
-        if len(messages) > MAX_OWNERS:
+    def decode(listed: Sequence[Any]) -> Any:
+        if len(listed) > MAX_OWNERS:
             raise error(f"{what} has more than {MAX_OWNERS} {entries}", SAME_RELEASE)
-        return field.decode(messages)
+        return field.decode(listed)
 
     return field._replace(decode=decode)
 
@@ -202,10 +191,10 @@ KEYS = FieldCodec(
     keys=_at_most_owners("an aggregation", "signing keys", ProtocolError, many(KEY)),
 )
 """Signing keys of all owners."""
-ADVERTISEMENT = FieldCodec(Advertisement, pb.KeyAdvertisement)
+ADVERTISEMENT = FieldCodec(messages.Advertisement, pb.KeyAdvertisement)
 """Phase 1, from an owner; as for every message of a phase, SecureAggregationError if it cannot be read."""
 ROSTER = FieldCodec(
-    KeyRoster,
+    messages.KeyRoster,
     pb.KeyRoster,
     advertisements=many(ADVERTISEMENT),
     fingerprints=TEXTS,
@@ -213,20 +202,23 @@ ROSTER = FieldCodec(
 )
 """Phase 1, from the curator."""
 _SHARES = _at_most_owners(
-    "a message", "shares", SecureAggregationError, many(FieldCodec(SealedShare, pb.SealedPart), "shares")
+    "a message",
+    "shares",
+    SecureAggregationError,
+    many(FieldCodec(messages.SealedShare, pb.SealedPart), "shares"),
 )
-SEALED = FieldCodec(SealedShares, pb.SealedParts, party=Field(str, str, "sender"), parts=_SHARES)
+SEALED = FieldCodec(messages.SealedShares, pb.SealedParts, party=Field(str, str, "sender"), parts=_SHARES)
 """Phase 2, from an owner for all other owners."""
 DELIVERY = FieldCodec(
-    Delivery, pb.DeliveredParts, party=Field(str, str, "recipient"), parts=_SHARES, sharing=TEXTS
+    messages.Delivery, pb.DeliveredParts, party=Field(str, str, "recipient"), parts=_SHARES, sharing=TEXTS
 )
 """Phase 2, from all other owners for an owner."""
-SURVIVORS = FieldCodec(Survivors, pb.SurvivorList, owners=TEXTS)
+SURVIVORS = FieldCodec(messages.Survivors, pb.SurvivorList, owners=TEXTS)
 """Phase 3, from the curator."""
-ENDORSEMENT = FieldCodec(Endorsement, pb.EndorsementOf)
+ENDORSEMENT = FieldCodec(messages.Endorsement, pb.EndorsementOf)
 """Phase 4, from an owner."""
-ENDORSEMENTS = FieldCodec(Endorsements, pb.EndorsementList, endorsements=many(ENDORSEMENT))
+ENDORSEMENTS = FieldCodec(messages.Endorsements, pb.EndorsementList, endorsements=many(ENDORSEMENT))
 """Phase 4, from the curator."""
-_REVEALED = many(FieldCodec(RevealedShare, pb.ShareOf))
-UNMASKING = FieldCodec(Unmasking, pb.Unmasked, self_masks=_REVEALED, mask_keys=_REVEALED)
+_REVEALED = many(FieldCodec(messages.RevealedShare, pb.ShareOf))
+UNMASKING = FieldCodec(messages.Unmasking, pb.Unmasked, self_masks=_REVEALED, mask_keys=_REVEALED)
 """Phase 5, from an owner."""

@@ -2,7 +2,7 @@
 
 from fedkme import directives
 from fedkme.documents import OwnerEntry
-from fedkme.errors import ProtocolError
+from fedkme.errors import fault_of_curator
 from fedkme.protocol import Invitation
 from owner.cells.answer_schedule import wait_s
 from owner.cells.responder import HistogramResponder
@@ -45,7 +45,4 @@ class CellHandler(RunHandler):
                 return directives.Rows(responder.fill_order(number, order))
             case directives.Close():
                 return responder.close()
-        raise ProtocolError(
-            f"{self.run} is a summary by cells, which asks for no {directive.question!r}",
-            "Check the curator's software.",
-        )
+        raise fault_of_curator(f"{self.run} is a summary by cells, which asks for no {directive.question!r}")

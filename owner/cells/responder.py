@@ -8,7 +8,7 @@ from fedkme.arrays import IntArray
 from fedkme.cells.codebook import Counting, code_book_from_json
 from fedkme.cells.histogram import noisy_counts, on_integers
 from fedkme.directives import SHARES, FillOrder
-from fedkme.errors import ConfigError, ProtocolError
+from fedkme.errors import ConfigError, ProtocolError, fault_of_curator
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import is_sealed, names
@@ -126,7 +126,7 @@ class HistogramResponder:
         """
         invitation, terms, counting = self._begun()
         if self._counted or terms.noise is None:
-            raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
+            raise fault_of_curator(f"{self.name} has counted its rows")
         counts = noisy_counts(self._cells(counting), counting.size, terms.noise, self._noise_of_counts)
         self._gate.pass_histogram(invitation.run, terms.noise.event, counts)
         self._counted = True
@@ -152,9 +152,8 @@ class HistogramResponder:
         invitation, terms, counting = self._begun()
         boxes = max(len(self._offered), _MOST_BOXES) if self._is_sealed else terms.rows
         if self._ordered or not _fits(order, counting.size, min(terms.rows, boxes)):
-            raise ProtocolError(
-                f"{self.name} gets an order with a count or shares out of range, or a second order",
-                "Check the curator's software.",
+            raise fault_of_curator(
+                f"{self.name} gets an order with a count or shares out of range, or a second order"
             )
         sealer = self._ready()
         table = self._offered

@@ -171,9 +171,7 @@ class OwnerGate:
         assert self._invitation is not None, "questions follow the invitation"
         run = self._invitation.run
         if number < 1:
-            raise errors.ProtocolError(
-                f"{run} asks a question without a number", "Look at the curator's software."
-            )
+            raise errors.fault_of_curator(f"{run} asks a question without a number")
         if self._sums.get(number, digest) != digest:
             raise errors.ProtocolError(
                 f"{run} asks a question under the number {number}, which had another question",
@@ -268,16 +266,14 @@ class OwnerGate:
             return
         for about in invitation.terms.heard:
             if (about.run, about.protected, about.observer) != (invitation.run, OWNERS, OWNERS):
-                raise errors.ProtocolError(
-                    f"{self._owner} is asked for a ledger line that is not about owners in {invitation.run}",
-                    "Look at the curator's software.",
+                raise errors.fault_of_curator(
+                    f"{self._owner} is asked for a ledger line that is not about owners in {invitation.run}"
                 )
             if isinstance(event := about.event, MwemSchedule) and (
                 event not in invitation.planned or (event.first, event.last) != (2, max(2, invitation.rows))
             ):
-                raise errors.ProtocolError(
-                    f"{self._owner} is asked for lines about calls of h2 that {invitation.run} does not plan",
-                    "Look at the curator's software.",
+                raise errors.fault_of_curator(
+                    f"{self._owner} is asked for lines about calls of h2 that {invitation.run} does not plan"
                 )
 
     def _hear_mean(self, broadcast: Broadcast) -> list[Disclosure]:
@@ -301,14 +297,12 @@ class OwnerGate:
             self.restore_heard(round_number, what)
             return []
         if what == MEAN and round_number > self._rounds:  # the plan, which is the run's cost, has no more
-            raise errors.ProtocolError(
-                f"{self._owner} is told of round {round_number} of a run of {self._rounds} rounds",
-                "Look at the curator's software.",
+            raise errors.fault_of_curator(
+                f"{self._owner} is told of round {round_number} of a run of {self._rounds} rounds"
             )
         if new > MOST_SILENT and isinstance(repeated(about.event, 2), Composed):
-            raise errors.ProtocolError(
-                f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence",
-                "Look at the curator's software.",
+            raise errors.fault_of_curator(
+                f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence"
             )
         self.restore_heard(round_number, what)
         if isinstance(schedule := about.event, MwemSchedule):

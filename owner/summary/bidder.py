@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import OwnerFaultError, ProtocolError
+from fedkme.errors import OwnerFaultError, ProtocolError, fault_of_curator
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
 from fedkme.privacy.noise import NoiseSource
@@ -74,9 +74,8 @@ class Bidder:
         self._schema.check_digest(invitation.schema, f"the curator and {self.name}")
         features = _terms(invitation).features
         if is_hashed(invitation.protocol) != isinstance(features, SecretFourierSpec):
-            raise ProtocolError(
-                f"{self.name} is told of a draw that does not go with the protocol {invitation.protocol!r}",
-                "Check the curator's software.",
+            raise fault_of_curator(
+                f"{self.name} is told of a draw that does not go with the protocol {invitation.protocol!r}"
             )
         sealer = None
         if is_sealed(invitation.protocol):  # before the policy decides, so that a failure uses up no approval

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedkme import directives
 from fedkme.documents import OwnerEntry
-from fedkme.errors import ProtocolError
+from fedkme.errors import ProtocolError, fault_of_curator
 from fedkme.features.fixed_point import check_dimension
 from fedkme.privacy.summary_disclosures import AUCTION, MEAN
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation
@@ -16,7 +16,6 @@ from owner.summary.bidder import Bidder
 _NO_MEAN = np.zeros(0, dtype=np.int32)
 MOST_PRICES = 2**16
 """Prices of one quote."""
-_REMEDY = "Check the curator's software."
 
 
 class SummaryHandler(RunHandler):
@@ -84,18 +83,18 @@ class SummaryHandler(RunHandler):
                 return self._quote(quote)
             case directives.Sell(price):
                 if price not in self._prices:
-                    raise ProtocolError(f"{self.run} sells at a price that was not quoted, or twice", _REMEDY)
+                    raise fault_of_curator(f"{self.run} sells at a price that was not quoted, or twice")
                 self._prices = frozenset()
                 return directives.Rows(bidder.sell(number, price))
             case directives.Ask(token):
                 return directives.Rows([bidder.reveal(number, token)])
             case directives.DrawRows(count):
                 if self._protocol and bidder.rows_named + count > self._rows:
-                    raise ProtocolError(f"{self.run} is of {self._rows} rows and draws more", _REMEDY)
+                    raise fault_of_curator(f"{self.run} is of {self._rows} rows and draws more")
                 return directives.Rows(bidder.draw(number, count))
             case directives.Close():
                 return bidder.close(number)
-        raise ProtocolError(f"{self.run} is a summary, which asks for no {directive.question!r}", _REMEDY)
+        raise fault_of_curator(f"{self.run} is a summary, which asks for no {directive.question!r}")
 
     def _accept(self, invitation: Invitation) -> None:
         terms = invitation.terms
@@ -109,11 +108,11 @@ class SummaryHandler(RunHandler):
     def _quote(self, quote: directives.Quote) -> directives.Answer:
         check_dimension(quote.broadcast.mean, self._dimension)
         if len(quote.prices) > MOST_PRICES or not np.isfinite(quote.prices).all():
-            raise ProtocolError(
-                f"{self.run} quotes more than {MOST_PRICES} prices, or some that are no numbers", _REMEDY
+            raise fault_of_curator(
+                f"{self.run} quotes more than {MOST_PRICES} prices, or some that are no numbers"
             )
         if not 0.0 <= quote.spread < math.inf:
-            raise ProtocolError(f"{self.run} quotes prices with a spread that is no length", _REMEDY)
+            raise fault_of_curator(f"{self.run} quotes prices with a spread that is no length")
         counts = self._bidder.quote(quote.broadcast, quote.prices, quote.spread)
         self._prices = frozenset(quote.prices.tolist())
         return directives.PriceCounts(counts)

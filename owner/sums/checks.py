@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedkme.errors import ConfigError, PolicyError, ProtocolError
+from fedkme.errors import ConfigError, PolicyError, ProtocolError, fault_of_curator
 from fedkme.features.maps import ROW_UNIT
 from fedkme.privacy.events import Event, Gaussian, leaves
 from fedkme.protocol import Invitation
@@ -23,7 +23,6 @@ from fedkme.tables.schema import Schema
 
 MATRIX_SHARE = 64
 """Most entries in the matrices of feature maps, per number that a question may ask for."""
-_REMEDY = "Look at the curator's software."
 
 
 def check_parameters(
@@ -51,7 +50,7 @@ def check_parameters(
     """
     run, security = invitation.run, invitation.security
     if security is None:
-        raise ProtocolError(f"{run} asks for secure aggregation, and plain sums were agreed", _REMEDY)
+        raise fault_of_curator(f"{run} asks for secure aggregation, and plain sums were agreed")
     agreed = (
         (parameters.run == f"{run}/{number}", "has another name"),
         (owner in parameters.owners, f"is not of {owner}"),
@@ -67,7 +66,7 @@ def check_parameters(
     )
     for holds, how in agreed:
         if not holds:
-            raise ProtocolError(f"{run} proposes an aggregation for question {number} that {how}", _REMEDY)
+            raise fault_of_curator(f"{run} proposes an aggregation for question {number} that {how}")
 
 
 def vector_of(query: SumQuery, schema: Schema, most: int, owner: str) -> SumVector:
@@ -98,7 +97,7 @@ def vector_of(query: SumQuery, schema: Schema, most: int, owner: str) -> SumVect
     except ConfigError as error:
         raise ProtocolError(f"{owner} is asked for no sums: {error.cause}", error.remedy) from None
     except (ValueError, ArithmeticError):
-        raise ProtocolError(f"{owner} is asked for feature maps with numbers out of range", _REMEDY) from None
+        raise fault_of_curator(f"{owner} is asked for feature maps with numbers out of range") from None
     if vector.length > most:
         raise _too_long(owner, most)
     return vector

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedkme import directives
 from fedkme.documents import OwnerEntry
-from fedkme.errors import ProtocolError
+from fedkme.errors import fault_of_curator
 from fedkme.protocol import Invitation
 from fedkme.secagg.messages import Delivery, Endorsements, KeyRoster, Survivors
 from owner.handler import RunHandler
@@ -86,7 +86,4 @@ class SumHandler(RunHandler):
                 return responder.endorse(number, survivors)
             case Endorsements() as endorsements:
                 return responder.unmask(number, endorsements)
-        raise ProtocolError(
-            f"{self.run} is a run of sums, which asks for no {directive.question!r}",
-            "Check the curator's software.",
-        )
+        raise fault_of_curator(f"{self.run} is a run of sums, which asks for no {directive.question!r}")

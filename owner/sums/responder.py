@@ -9,7 +9,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from fedkme.errors import ConfigError, PolicyError, ProtocolError, SecureAggregationError
+from fedkme.errors import ConfigError, PolicyError, ProtocolError, SecureAggregationError, fault_of_curator
 from fedkme.ops.threads import one_thread
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
@@ -319,4 +319,4 @@ class SumResponder:
         return "the run" if self._invitation is None else self._invitation.run
 
     def _odd(self, what: str) -> ProtocolError:
-        return ProtocolError(f"{self._run} {what}", _REMEDY)
+        return fault_of_curator(f"{self._run} {what}")
