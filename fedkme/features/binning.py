@@ -222,6 +222,16 @@ class Binning:
             if isinstance(column, Numeric)
         }
 
+    @property
+    def even_bins(self) -> dict[int, int]:
+        """Number of bins of each numeric column with even ones, by the column's place."""
+        merged = {each.column for each in self.merged}
+        return {
+            place: len(self.edges(column)) - 1
+            for column, place in self._columns()
+            if isinstance(column, Numeric) and not column.cuts and column.name not in merged
+        }
+
     def count_atoms(self, place: int) -> int:
         """Number of atoms of a numeric column, which have the last codes."""
         return len(self._numeric_column(place).atoms)

@@ -24,6 +24,7 @@ hundred empty cells must not become rows.
 **Bins from fine counts** (`run_starts`). Even bins tell little of a number of which most rows lie in a few.
 Its bins are then runs of fine cells: the column is cut, again and again, where the smaller of the two sides
 has the most rows, until there are enough runs, or a side would have few rows or not clearly more than noise.
+A run at an end that has many of the cells gives its outer rows a run of their own, by its tail (`tails`).
 All of this reads noisy counts and public numbers alone: post-processing, which costs nothing.
 """
 
@@ -36,11 +37,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
+from fedkme.releases.tails import BESIDE, tail_shares
 
 LEAST_RUN, CLEAR = 1 / 4, 2.0
 """Least size of a run: for its share in runs of equal size, and in deviations of the noise of its cells."""
 WORTH_MORE = 1.5
 """Least number of even bins that a merged bin must be worth."""
+LONG_RUN, FAR_PART = 4, 0.25
+"""Runs at an end that have a cell of LONG_RUN or more are cut, so that FAR_PART of their rows are outside."""
 WIDE_RUN = 24
 """Cells of a run from which an empty half is the likelier case beforehand; the odds grow with the cube."""
 FAR_SIDE = 0.01
@@ -148,7 +152,37 @@ def worth_merging(
         return None
     starts = run_starts(counts, sigma, runs)
     merged = np.add.reduceat(denoised(counts, mass, sigma), (0, *starts))
-    return starts if starts and WORTH_MORE * float(merged @ merged) <= squares else None
+    if not starts or WORTH_MORE * float(merged @ merged) > squares:
+        return None
+    return _with_far_runs(counts, sigma, starts)
+
+
+def _with_far_runs(counts: FloatArray, sigma: float, starts: tuple[int, ...]) -> tuple[int, ...]:
+    """Cut the outer part off a run at an end that has most of the cells, by its tail (`tails`)."""
+    ends = [0, *starts, len(counts)]
+    more, beside = list[int](), min(BESIDE, len(starts) // 2)
+    for way in (-1, 1):
+        ordered, places = counts[::way], ends if way > 0 else [len(counts) - end for end in reversed(ends)]
+        length = places[-1] - places[-2]
+        if not beside or LONG_RUN * length < len(counts):
+            continue
+        runs = np.add.reduceat(ordered, places[:-1])[-beside - 1 :]
+        if FAR_PART * runs[-1] < CLEAR * sigma:
+            continue
+        cells = ordered[places[-2] :]
+        lengths = np.diff(places).astype(np.float64)[-beside - 1 : -1]
+        tail = tail_shares(
+            cells,
+            np.full(length, sigma),
+            runs,
+            lengths,
+            sigma * math.sqrt(float(lengths.mean())),
+            denoised(cells, float(runs[-1]), sigma),
+        )
+        cut = int(np.searchsorted(np.cumsum(tail), 1.0 - FAR_PART)) + 1
+        if cut < length:
+            more.append(places[-2] + cut if way > 0 else len(counts) - places[-2] - cut)
+    return tuple(sorted({*starts, *more}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +260,7 @@ class FineShares:
         for code in np.unique(codes):
             inside = np.flatnonzero(self.within == code)
             if len(inside):
-                chances[code, inside] = self._denoised_in(code, inside, float((codes == code).mean()))
+                chances[code, inside] = self._tail_in(code, inside, float((codes == code).mean()))
         return chances
 
     @cached_property
@@ -255,6 +289,25 @@ class FineShares:
         """Variance of the noise in the share of each coarse cell, of so many fine cells."""
         own = sizes * self.sigma**2
         return own if math.isinf(self.variance) else own * self.variance / (own + self.variance)
+
+    def _tail_in(self, code: int, inside: NDArray[np.int64], expected: float) -> FloatArray:
+        """Shares of cells within a coarse cell, as rows are drawn: at either end by `tails`."""
+        denoised, bins = self._denoised_in(code, inside, expected), len(self.coarse) - self.atoms
+        beside = min(BESIDE, (bins - 1) // 2)
+        if code not in (0, bins - 1) or not beside or not self.sigma > 0.0:
+            return denoised
+        way = 1 if code else -1
+        near = np.arange(code - way * beside, code + way, way)
+        order = slice(None, None, way)
+        tail = tail_shares(
+            self.shares[inside][order],
+            self.sigma * np.sqrt(self._parts[inside][order]),
+            self._summed(self.shares)[near],
+            np.bincount(self.within, minlength=len(self.coarse))[near[:-1]].astype(np.float64),
+            math.sqrt(float(self._variances(self._sizes)[near].max())),
+            denoised[order],
+        )
+        return tail[order]
 
     def _denoised_in(self, code: int, inside: NDArray[np.int64], expected: float) -> FloatArray:
         """Denoised shares within a coarse cell; `expected`: its share where its own count is mostly noise."""

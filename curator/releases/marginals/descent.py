@@ -19,6 +19,9 @@ and Stein (1961). Coefficients with a constant are the margins, which stay as th
 categories stays where noise is less than MUCH_NOISE of what all blocks have: its dependence is in a few cells
 rather than in few coefficients, and the fit, which knows no counts below 0, takes the noise of empty cells.
 
+**Columns** of even bins, most of which are empty in a wide public range, have noise in each, and no count is
+below 0. Their outer bins continue a tail (`fedkme.releases.tails`), and the last fit begins at the columns.
+
 **Tables outside of the model** (`coupling`) have more noise than dependence: nearly all blocks of nearly all
 of them. Of a block that does not stand out the part v / (v + sigma^2) stays. v is the variance without noise
 of all such blocks of its levels, less what chance explains.
@@ -40,9 +43,11 @@ from curator.releases.marginals.products import Moment, SeenProducts
 from fedkme.arrays import FloatArray, IntArray, james_stein
 from fedkme.features.counts import Clique, Groups, sizes_with
 from fedkme.releases.counts import Measurement, StoredCounts
+from fedkme.releases.tails import tables_with_tails
 
 Tables = dict[Clique, FloatArray]
 _NO_MOMENTS: Mapping[Clique, Moment] = MappingProxyType({})
+_NO_BINS: Mapping[int, int] = MappingProxyType({})
 _TELL = 50
 _WHOLE = 3
 """Most columns of a table, and one less than the columns of an interaction, that are fitted as measured."""
@@ -54,6 +59,7 @@ spread of blocks."""
 MUCH_NOISE = 0.1
 """Least share of noise in the dependence of two categories that are smoothed."""
 _EVEN = 0.2  # of an even share, added to a code's: codes without rows have a place in the basis, too
+_LEAST_SHARE = 1e-4  # of a code from which a descent begins
 _LEAST_ROWS = 1.0  # of a cell from which a descent begins
 
 
@@ -141,6 +147,7 @@ def fit(
     groups: Sequence[Groups] = (),
     orders: Mapping[int, Sequence[int]] | None = None,
     moments: Mapping[Clique, Moment] = _NO_MOMENTS,
+    even: Mapping[int, int] = _NO_BINS,
 ) -> Model:
     """Fit the model of nearly largest likelihood (among equals, largest entropy) to noisy marginals.
 
@@ -155,6 +162,7 @@ def fit(
         orders: codes of each number in the order of their values, by column; None: tables of two columns are
             fitted as measured.
         moments: sums over the cells of measured pairs, by the pair.
+        even: even bins of each number that has them, by column, its first codes.
 
     Raises:
         ConfigError: the junction tree would have more than MODEL_CELLS cells.
@@ -167,6 +175,8 @@ def fit(
     precision = {c: weight for c, (weight, _) in means.items()}
     target = {c: values.reshape([whole[i] for i in c]) for c, (_, values) in means.items()}
     target = {c: without_noise(table, precision[c] ** -0.5) for c, table in target.items()}
+    for column, bins in even.items():
+        target |= tables_with_tails(target, precision, column, bins)
     if orders is not None:
         target |= {
             c: smoothed(table, precision[c] ** -0.5, c, orders, _possible(c, table, zeros))
@@ -175,6 +185,9 @@ def fit(
         }
     target = {c: without_zeros(table, c, zeros) for c, table in target.items()}
     potentials = {c: np.zeros([whole[i] for i in c]) for c in cliques}
+    if orders is not None:  # a descent from even columns takes long to empty bins
+        alone = [c for c in cliques if len(c) == 1]
+        potentials |= {c: np.log(np.maximum(target[c] / max(rows, 1), _LEAST_SHARE)) for c in alone}
     if start is not None:
         potentials.update({c: table.copy() for c, table in start.potentials.items()})
         for c in cliques:
@@ -233,7 +246,16 @@ def model_of(
     cliques = {each.clique for each in measured}
     moments = {} if seen is None else {c: m for c, m in seen.moments(rows).items() if c in cliques}
     return fit(
-        binning.sizes, measured, rows, iterations, start, report, stored.groups, binning.orders, moments
+        binning.sizes,
+        measured,
+        rows,
+        iterations,
+        start,
+        report,
+        stored.groups,
+        binning.orders,
+        moments,
+        binning.even_bins,
     )
 
 
