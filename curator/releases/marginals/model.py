@@ -350,6 +350,10 @@ def _needed(tree: _Tree, wanted: set[int]) -> tuple[list[Clique], dict[Clique, C
     return nodes, {node: tree.separator(node) for node in nodes if node in parents}
 
 
+_MOST_PLACE = 1.0 - 1e-9
+"""Largest place of a row among those of its parent: rounding must not give it a code behind the last one."""
+
+
 def systematic(joint: FloatArray, parent: IntArray, key: FloatArray, levels: FloatArray) -> IntArray:
     """Draw a code for every row given its parent's index, (rows,); rows of one parent get codes by key.
 
@@ -362,13 +366,13 @@ def systematic(joint: FloatArray, parent: IntArray, key: FloatArray, levels: Flo
     order = np.lexsort((key, parent))
     groups = np.bincount(parent, minlength=len(joint))
     rank = np.arange(len(parent)) - (np.cumsum(groups) - groups)[parent[order]]
-    place = (rank + levels[parent[order]]) / groups[parent[order]]
+    place = np.minimum((rank + levels[parent[order]]) / groups[parent[order]], _MOST_PLACE)
     total = joint.sum(axis=1, keepdims=True)
     shares = np.divide(joint, total, out=np.full_like(joint, 1.0 / joint.shape[1]), where=total > 0)
-    above = np.cumsum(shares, axis=1)[:, :-1]
-    drawn = np.zeros(len(parent), dtype=np.int64)
-    for column in above.T:
-        drawn[order] += place >= column[parent[order]]
+    above = np.minimum(np.cumsum(shares, axis=1)[:, :-1], 1.0) + np.arange(len(joint))[:, None]
+    drawn = np.empty(len(parent), dtype=np.int64)
+    before = np.searchsorted(above.ravel(), place + parent[order], side="right")
+    drawn[order] = before - parent[order] * above.shape[1]
     return drawn
 
 
