@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedkme.config import validate
 from fedkme.drafts.reading import RowsToCheck
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, DataError
 from fedkme.tables.cells import columns_of, is_table
 from fedkme.tables.columns import NO_GAP, Category, Numeric
 from fedkme.tables.conversion import PLAIN, allowed_names
@@ -88,7 +88,14 @@ def examined_of(rows: Rows, schema: Schema, party: str, *, private: bool = True)
         ConfigError: settings of a file are wrong.
         DataError: rows do not fit the schema; names party and column, never a value.
     """
-    return rows_to_check(rows, schema, party, private=private).load(schema)
+    subject = rows_to_check(rows, schema, party, private=private)
+    try:
+        return subject.load(schema)
+    except DataError as error:
+        if subject.frame is None and not subject.file.path.exists():
+            raise
+        more = "fk.check(schema, rows) finds every fault, and settings that read the rows."
+        raise DataError(error.cause, f"{error.remedy} {more}") from None
 
 
 def rows_to_check(rows: Rows, schema: Schema, party: str, *, private: bool = True) -> RowsToCheck:

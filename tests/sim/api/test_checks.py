@@ -172,6 +172,9 @@ def test_the_edit_of_a_frame_reads_all_of_it(draft: fk.SchemaDraft, seed: int) -
     north = pyarrow.Table.from_pandas(frame) if seed % 2 else frame
     checked = fk.check(draft, {"north": north})
     assert not checked.left
+    if checked.faults:
+        with pytest.raises(fk.FedkmeError, match=re.escape("fk.check(schema, rows) finds every fault")):
+            table_of(north, draft.schema(), "north")
     assert not fk.check(checked.schema, checked.owners).faults
     names: dict[str, Any] = {"schema": draft, "north": north}
     exec(checked.edit, names)
