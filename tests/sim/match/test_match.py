@@ -200,8 +200,9 @@ def test_models_of_wide_tables_with_many_classes_are_trained_in_minutes(
     choice = PoolChoice(schema, pool, pool.take(np.arange(40)), 10, 1.0)
     made = candidates(choice, choice, None)
     assert len(made[RELEASE](choice.everything).table) == rows
-    boosted: Any = fitted_models(schema, made[TARGET](choice.everything))[2]
-    assert (boosted.__self__.max_iter < 60) == (rows < 10_000)
+    models: list[Any] = list(fitted_models(schema, made[TARGET](choice.everything)))
+    logistic, _, boosted = (model.__self__ for model in models)
+    assert (boosted.max_iter < 60) == (logistic.max_iter < 500) == (rows < 10_000)
 
 
 def test_of_a_release_in_which_d_v_is_rare_more_rows_are_drawn(
