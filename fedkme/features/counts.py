@@ -38,8 +38,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
@@ -57,7 +59,11 @@ PARITY_STEP = 2.0
 """Distance by which a replaced row moves one parity at most."""
 SCORE_STEPS = 1 << 8
 """S, the largest score; products of scores are in steps of 1 / S^2."""
-_ROWS_AT_ONCE = 1 << 12
+_ROWS_AT_ONCE, _ROWS_OF_SIGNS = 1 << 12, 1 << 10
+_MULTIPLIED = 10
+"""Pairs of parts that are summed in the time in which a sign is multiplied to a part."""
+_DENSE = 32
+"""Most pairs of parts for each product: beyond, products are summed one by one, whatever a question names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,27 +127,63 @@ def parity_sums(codes: IntArray, groups: Sequence[Groups], products: Sequence[tu
         (products,) whole numbers of -m to m.
     """
     total = np.zeros(len(products), dtype=np.int64)
-    by_prefix: dict[tuple[int, ...], list[int]] = {}
-    for place, product in enumerate(products):
-        by_prefix.setdefault(product[:-1], []).append(place)
-    last = np.asarray([product[-1] for product in products], dtype=np.int64)
-    for start in range(0, len(codes), _ROWS_AT_ONCE):
-        part = codes[start : start + _ROWS_AT_ONCE]
-        signs = np.empty((len(groups), len(part)), dtype=np.float32)  # sums of so many signs are exact
+    lengths = np.array([len(product) for product in products])
+    parts = [
+        _Parts.of(places, np.array([products[place] for place in places.tolist()], dtype=np.int64))
+        for length in np.unique(lengths)
+        for places in [np.flatnonzero(lengths == length)]
+    ]
+    for start in range(0, len(codes), _ROWS_OF_SIGNS):
+        some = codes[start : start + _ROWS_OF_SIGNS]
+        signs = np.ones((len(groups) + 1, len(some)), dtype=np.float32)  # sums of so many signs are exact
         for place, each in enumerate(groups):
-            signs[place] = 1.0 - 2.0 * np.asarray(each.of, dtype=np.float32)[part[:, each.column]]
-        factors, path = tuple[int, ...](), [np.ones(len(part), dtype=np.float32)]  # products along a prefix
-        for prefix, places in sorted(by_prefix.items()):
-            shared = 0
-            while shared < min(len(prefix), len(factors)) and prefix[shared] == factors[shared]:
-                shared += 1
-            del path[shared + 1 :]
-            for factor in prefix[shared:]:
-                path.append(path[-1] * signs[factor])
-            factors, least = prefix, int(last[places].min())
-            sums = signs[least : last[places].max() + 1] @ path[-1]
-            total[places] += np.rint(sums[last[places] - least]).astype(np.int64)
+            signs[place] -= 2.0 * np.asarray(each.of, dtype=np.float32)[some[:, each.column]]
+        for part in parts:
+            total[part.places] += np.rint(part.sums(signs)).astype(np.int64)
     return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """Products of equally many signs, each as the product of two parts that others share.
+
+    Attributes:
+        places: places of the products, (p,).
+        left, right: signs of the distinct parts, (l, signs) and (r, signs); the last sign is 1.
+        pairs: left and right part of each product, (p,) each.
+    """
+
+    places: IntArray
+    left: IntArray
+    right: IntArray
+    pairs: tuple[IntArray, IntArray]
+
+    @classmethod
+    def of(cls, places: IntArray, products: IntArray) -> Self:
+        """Cut the products where their distinct parts and the table of all pairs take the least time."""
+        signs = np.column_stack([np.full(len(products), -1), products])
+        cuts = []
+        for cut in range(1, signs.shape[1]):
+            (left, one), (right, two) = (
+                np.unique(each, axis=0, return_inverse=True) for each in (signs[:, :cut], signs[:, cut:])
+            )
+            time = len(left) * len(right) + _MULTIPLIED * (left.size + right.size)
+            cuts.append((time, cls(places, left, right, (one.reshape(-1), two.reshape(-1)))))
+        return min(cuts, key=lambda each: each[0])[1]
+
+    def sums(self, signs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Sums over rows of the products of their signs (signs, rows), (p,)."""
+        left, right = _multiplied(signs, self.left), _multiplied(signs, self.right)
+        if len(left) * len(right) <= _DENSE * len(self.places):
+            return np.asarray((left @ right.T)[self.pairs])
+        return np.asarray(np.einsum("pr,pr->p", left[self.pairs[0]], right[self.pairs[1]]))
+
+
+def _multiplied(signs: NDArray[np.float32], places: IntArray) -> NDArray[np.float32]:
+    product = signs[places[:, 0]]
+    for column in places.T[1:]:
+        product *= signs[column]
+    return product
 
 
 def count_products(columns: int) -> int:
