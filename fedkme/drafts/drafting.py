@@ -15,7 +15,7 @@ import numpy as np
 
 from fedkme.drafts.dialect import codes_of_few, unread_kind, words_for_no_class, words_for_nothing
 from fedkme.drafts.numbers import ISO, date_forms, date_spec, is_month_first, number_spec
-from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of
+from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of, surnames
 from fedkme.drafts.words import doubts
 from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.cells import foreign
@@ -333,7 +333,7 @@ def _column(
     else:
         gaps.pop("na", None)
     spec = {"kind": "category", "name": name, "categories": [*_sorted_names(counts), *own]}
-    doubt = doubts(counts)
+    doubt = "; ".join(filter(None, (doubts(counts), surnames(name, counts))))
     if len(counts) > MOST_NAMES:
         if _ID.search(name):
             return out("names of persons or of rows?")

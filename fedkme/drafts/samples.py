@@ -14,7 +14,7 @@ from typing import Any
 from zlib import crc32
 
 from fedkme.drafts.dialect import detect_file
-from fedkme.drafts.words import means_nothing
+from fedkme.drafts.words import NOUNS, means_nothing
 from fedkme.tables.axis import MAY_BE_CODES
 from fedkme.tables.cells import Cells, columns_of, normal, plain_number, texts
 from fedkme.tables.data_file import DataFile
@@ -231,69 +231,6 @@ _MOST_RESTARTS = 0.05
 """Share of rows at which so named numbers of rows may begin anew: a file made of several has such rows."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_ROW = _words(
-    "index idx rownames rowname row rows rownum rownumber rowno rowid x n no nr nro num number id i obs "
-    "observation observations sno slno srno serial serialno serialnumber lfd lfdnr laufendenummer "
-    "laufnr zeile zeilennummer zeilennr ligne numero fila riga linha rij record recordno recordnumber "
-    "case caseno seq sequence counter count nummer lp"
-)
-_TIMES = _words(
-    "age alter edad eta idade leeftijd alder ika wiek year jahr annee ano anno jaar ar vuosi rok time "
-    "zeit temps tiempo tempo tijd tid aika czas day days tag tage jour jours dia giorno dag paiva dzien "
-    "week woche semaine semana settimana uke vecka month monat mois mes mese maand hour stunde heure "
-    "hora ora minute second date datum quarter period"
-)
-"""Nouns of a time, which may increase by one from row to row."""
-_PERSON = _words(
-    "patient patients patienten patientin paziente paciente pacient pasient potilas pacjent person "
-    "personne persona pessoa persoon people customer client cliente kunde kunden klant klient kund "
-    "employee employe empleado mitarbeiter worker staff member mitglied membre socio user usager "
-    "usuario utilisateur benutzer nutzer student studenten etudiant estudiante alumno pupil schueler "
-    "schuler eleve passenger doctor doktor physician arzt medecin medico nurse teacher lehrer owner "
-    "holder inhaber contact author autor driver applicant borrower guest gast tenant mieter candidate "
-    "bewerber participant teilnehmer subject subj pid proband respondent victim suspect father mother "
-    "vater mutter child kind spouse relative beneficiary insured versicherter voter buyer seller"
-)
-_ID = _words("id ids uuid key nr no number num nummer numero code kennung mrn ssn pseudonym")
-_SUBJECT = _words("patient paciente patienten subject subj pid participant proband respondent id mrn")
-"""Nouns that name a number of a person by themselves."""
-_NAME = _words("name names nom noms nome nombre naam navn namn nimi jmeno nev nume ime imie meno имя")
-_PART_OF_NAME = _words(
-    "firstname lastname fullname surname forename givenname familyname middlename maidenname nachname "
-    "vorname familienname zuname geburtsname vorundnachname nomdefamille nomdenaissance nomdusage "
-    "prenom prenoms nometprenom nomprenom nomcomplet apellido apellidos primerapellido segundoapellido "
-    "nombrecompleto nombres nombreyapellido nombreyapellidos cognome nomecognome nomeecognome "
-    "nomecompleto sobrenome apelido apelidos voornaam achternaam familienaam fornavn etternavn "
-    "efternavn fornamn efternamn nazwisko imieinazwisko sukunimi etunimi prijmeni krestnijmeno "
-    "priezvisko vezeteknev keresztnev prenume numedefamilie prezime фамилия отчество фио ονομα επωνυμο"
-)
-_MAIL = _words(
-    "email emails mail mailaddress emailaddress courriel correo correoelectronico epost sahkoposti"
-)
-_PHONE = _words(
-    "phone phones telephone telefon telefono telefone telefoon tel mobile mobil mobilnummer handy "
-    "handynummer gsm cell cellphone mobilephone fax faxnummer rufnummer telefonnummer telefonnr "
-    "phonenumber phoneno puhelin puhelinnumero telefonszam portable celular movil cellulare telemovel"
-)
-_WHERE = _words("home work office private privat emergency business day evening primary contact second first")
-_STREET = _words(
-    "address adresse anschrift adres adress adresa adresse1 address1 direccion domicilio indirizzo "
-    "endereco morada osoite cim street strasse str rue calle ulica gata gade vej rua straat katuosoite "
-    "lakcim streetaddress postadresse strassehausnummer hausanschrift wohnanschrift"
-)
-_SECRET = _words(
-    "ssn socialsecuritynumber socialsecurity nationalid nationalinsurancenumber nino iban passport "
-    "passportnumber passnummer personalausweis steuernummer steuerid sozialversicherungsnummer "
-    "versichertennummer krankenversichertennummer nir numerodesecuritesociale dni nie nif codicefiscale "
-    "cpf nhsnumber bsn cpr cprnummer personnummer fodselsnummer henkilotunnus pesel rodnecislo "
-    "creditcard creditcardnumber cardnumber kreditkartennummer licenseplate kennzeichen matricula"
-)
-_TRUTH = _words("yes no y n true false t f ja nein j oui non si sí sim nao não 0 1 unknown none known")
-
 _IS_MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^\W\d_]{2,}")
 _IS_PHONE = re.compile(
     r"(\+|00)\d[\d ()/.-]{6,}\d|\(\d{2,5}\) ?\d[\d /-]{3,}\d|\d{3}[-. ]\d{3}[-. ]\d{4}|"
@@ -315,7 +252,8 @@ _IS_TITLED = re.compile(
     r"(.*, )?((Mr|Mrs|Ms|Dr|Prof|Hr|Fr|Sr|Sra|Srta|Sig|Dott|Dhr|M|Mme|Mlle)\.|Mr|Mrs|Ms|Miss|Dr|Herr|Frau|"
     r"Monsieur|Madame|Señora?|Signora?|Pan|Pani|Fru) [^\W\d_].*"
 )
-_IS_NAME = re.compile(r"[^\W\d_][^\W\d_.'’-]*(,? [^\W\d_][^\W\d_.'’-]*){1,4}")
+_IS_NAME = re.compile(r"[^\W\d_]([^\W\d_]|[.'’-])*(,? [^\W\d_]([^\W\d_]|[.'’-])*){1,4}")
+_IS_SURNAME = re.compile(r"[^\W\d_]([^\W\d_]|['’-])+")
 
 PERSONS = "of persons?"
 """End of the reason why a column of persons is left out."""
@@ -326,13 +264,18 @@ def counts_rows(name: str, sample: ColumnSample) -> bool:
     if sample.numbers < sample.rows or not sample.whole:
         return False
     compact, words = _compact(name)
-    named = name.startswith("Unnamed:") or compact in _ROW or not compact or bool(_NAMELESS.fullmatch(name))
+    named = (
+        name.startswith("Unnamed:")
+        or compact in NOUNS["row"]
+        or not compact
+        or bool(_NAMELESS.fullmatch(name))
+    )
     if sample.consecutive and sample.restarts <= (_MOST_RESTARTS * sample.rows if named else 0):
-        return named or (sample.rows >= _LEAST_ROWS and not words & _TIMES)
+        return named or (sample.rows >= _LEAST_ROWS and not words & NOUNS["times"])
     distinct = sample.many or len(sample.counts) == sample.rows
     least, most = (end(sample.low, sample.high, *sample.values.values()) for end in (min, max))
     if sample.rows >= _LEAST_ROWS and least in (0, 1) and most - least == sample.rows - 1:
-        return distinct and not words & _TIMES
+        return distinct and not words & NOUNS["times"]
     return distinct and (name.startswith("Unnamed:") or (named and sample.rows < _LEAST_ROWS))
 
 
@@ -348,42 +291,72 @@ def persons_in(name: str, cells: Collection[str], most: int) -> tuple[str, bool]
         The reason, "" if there is none, and True if a cell seems to stand for one person.
     """
     compact, words = _compact(name)
-    if {cell.casefold() for cell in cells} <= _TRUTH:
+    if {cell.casefold() for cell in cells} <= NOUNS["truth"]:
         return "", False
 
     def mostly(pattern: re.Pattern[str]) -> bool:
         return 2 * sum(pattern.fullmatch(cell) is not None for cell in cells) > len(cells)
 
-    if mostly(_IS_MAIL) or (words and words <= _MAIL | _PERSON | {"e", "address"} and words & _MAIL):
+    if mostly(_IS_MAIL) or (
+        words and words <= NOUNS["mail"] | NOUNS["person"] | {"e", "address"} and words & NOUNS["mail"]
+    ):
         return "mail addresses of persons?", True
-    if mostly(_IS_SECRET) or (compact in _SECRET and any(any(map(str.isdigit, cell)) for cell in cells)):
+    if mostly(_IS_SECRET) or (
+        compact in NOUNS["secret"] and any(any(map(str.isdigit, cell)) for cell in cells)
+    ):
         return "numbers of persons?", True
     if mostly(_IS_PHONE) or (
-        words & _PHONE and words <= _PHONE | _PERSON | _ID | _WHERE and mostly(_HAS_PHONE)
+        words & NOUNS["phone"]
+        and words <= NOUNS["phone"] | NOUNS["person"] | NOUNS["id"] | NOUNS["where"]
+        and mostly(_HAS_PHONE)
     ):
         return "telephone numbers of persons?", True
-    if mostly(_IS_STREET) or (words & _STREET and mostly(_IS_NUMBERED)):
+    if mostly(_IS_STREET) or (words & NOUNS["street"] and mostly(_IS_NUMBERED)):
         return "addresses of persons?", False
     if mostly(_IS_ADDRESS):
         return "addresses of machines?", False
     if _is_name(compact, words) and not any(any(map(str.isdigit, cell)) for cell in cells):
         return "names of persons?", True
-    if mostly(_IS_TITLED) or (words & _NAME and words <= _NAME | {"full"} and mostly(_IS_NAME)):
+    if mostly(_IS_TITLED) or (
+        words & NOUNS["name"] and words <= NOUNS["name"] | {"full"} and mostly(_IS_NAME)
+    ):
+        return "names of persons?", True
+    if words & (NOUNS["person"] | NOUNS["role"]) and _are_persons(cells):
         return "names of persons?", True
     coded = all(any(map(str.isdigit, cell)) for cell in cells)
-    named = words & _SUBJECT or (words & _PERSON and words & _ID)
-    if coded and named and words <= _PERSON | _ID and len(cells) > 2 and most > 1:
+    named = words & NOUNS["subject"] or (words & NOUNS["person"] and words & NOUNS["id"])
+    if coded and named and words <= NOUNS["person"] | NOUNS["id"] and len(cells) > 2 and most > 1:
         return "numbers of persons?", True
     return "", False
 
 
+def surnames(name: str, cells: Collection[str]) -> str:
+    """Doubt whether single words below a role, such as a surgeon, are names of persons; "" for none."""
+    if len(cells) < 3 or not _compact(name)[1] & NOUNS["role"]:
+        return ""
+    single = all(cell[:1].isupper() and _IS_SURNAME.fullmatch(cell) for cell in cells)
+    return "names of persons? Then list it under 'ignore'" if single else ""
+
+
+def _are_persons(cells: Collection[str]) -> bool:
+    """True for first and last names; "first class" and "second class" end alike."""
+    if len(cells) < 2 or not all(map(_IS_NAME.fullmatch, cells)):
+        return False
+    last = {cell.split()[-1] for cell in cells}
+    return 2 * len(last) > len(cells) and all(word[0].isupper() for word in {*cells, *last})
+
+
 def _is_name(compact: str, words: frozenset[str]) -> bool:
     """True for "surname", "patient name", "Patientenname", "first name of the customer"."""
-    if compact in _PART_OF_NAME or words & _PART_OF_NAME:
+    if compact in NOUNS["part_of_name"] or words & NOUNS["part_of_name"]:
         return True
-    if words & _NAME and words & (_PERSON | {"first", "last", "full", "middle", "maiden", "birth", "family"}):
+    if words & NOUNS["name"] and words & (
+        NOUNS["person"] | {"first", "last", "full", "middle", "maiden", "birth", "family"}
+    ):
         return True
-    return any(compact == person + name for person in _PERSON for name in _NAME if len(name) > 2)
+    return any(
+        compact == person + name for person in NOUNS["person"] for name in NOUNS["name"] if len(name) > 2
+    )
 
 
 def _compact(name: str) -> tuple[str, frozenset[str]]:

@@ -45,6 +45,8 @@ NOT_MEASURED = _words(_FILE["not_measured"])
 """Words for an empty cell in columns of numbers and of days alone: elsewhere ND may be a state."""
 UNITS = _words(_FILE["units"])
 """Units and currencies that stand before or behind a number."""
+NOUNS = {meaning: frozenset(words.split()) for meaning, words in _FILE["nouns"].items()}
+"""Words in names of columns, by what the columns tell."""
 _SEXES = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")
 """Letters for male and female in one column: m and w in German, h and m in Spanish, f and n in Hungarian."""
 _CENSORED = re.compile(

@@ -106,6 +106,8 @@ LEFT_OUT: dict[str, Callable[[Rng], Sequence[object]]] = {
     "Telefon": lambda r: _choice(r, "030 123456", "0171/9876543"),
     "Phone Number": lambda r: _choice(r, "555-0101", "555-0102"),
     "Straße": lambda r: _choice(r, "Am Wall 3", "Ringstr. 12a", "Lange Gasse 7"),
+    "Attending": lambda r: _choice(r, "Anna Smith", "Bo O'Neill", "J. van Dyck"),
+    "handled_by": lambda r: _choice(r, "Anna Smith", "Bo Nguyen"),
     "patient_id": lambda r: _choice(r, "P01", "P02", "P03", "P04"),
 }
 
@@ -162,6 +164,27 @@ def test_numbers_of_rows_and_names_of_persons_are_left_out_with_a_word(kind: str
     assert drafted.left_out[kind] in text_of(drafted)
     assert "persons" in drafted.left_out[kind] or "rows" in drafted.left_out[kind]
     _check(drafted, paths, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "doubt"),
+    [
+        ("surgeon", ["Smith", "Nguyen", "O'Neill"], True),
+        ("surgeon", ["yes", "no", "unknown"], False),
+        ("nurse", ["Full Time", "Part Time", "Any Time"], False),
+        ("passenger", ["First Class", "Second Class", "Third Class"], False),
+        ("city", ["New York", "Las Vegas", "San Jose"], False),
+        ("breed", ["Golden Retriever", "Border Collie", "Beagle"], False),
+    ],
+)
+def test_surnames_below_a_role_are_doubted_and_other_names_stay(
+    name: str, cells: list[str], doubt: bool
+) -> None:
+    # A draft put surgeons by name into the public schema, without a word.
+    drafted = draft({name: cells * 20, "age": range(60)})
+    (column,) = (column for column in drafted.columns if column.name == name)
+    assert column.spec["categories"] == sorted(cells)
+    assert ("names of persons?" in column.why) == doubt
 
 
 @pytest.mark.parametrize(
