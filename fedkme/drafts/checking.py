@@ -148,13 +148,13 @@ def _mostly_other(report: FileReport, schema: Schema) -> list[str]:
 
 
 def _hint(subject: RowsToCheck, fitted: Fitted, place: int, key: str, folder: Path | None) -> str:
-    """Line of a configuration, or lines of Python, with the file's own settings after the edit."""
+    """Line of a configuration, or of Python, with the settings of a file or a frame after the edit."""
     added, guesses = fitted.edit.files[place], fitted.edit.guesses[place]
     doubt = f"  # confirm: {guessed(guesses)}" if guesses else ""
     if doubts := fitted.edit.doubts[place]:
         doubt += f"  # or day and month swapped, in {', '.join(sorted(doubts))}"
     if subject.frame is not None:
-        return f"{frame_line(subject, added)}{doubt}"
+        return f"{python_line(subject, added)}{doubt}"
     file = subject.file
     path = os.path.relpath(file.path, folder) if folder else str(file.path)
     given = file.model_dump(by_alias=True, exclude_defaults=True)
@@ -162,9 +162,14 @@ def _hint(subject: RowsToCheck, fitted: Fitted, place: int, key: str, folder: Pa
     return f"{key} = {toml_text(settings)}{doubt}"
 
 
-def frame_line(subject: RowsToCheck, added: Mapping[str, Any]) -> str:
-    """Line of Python that puts a frame's settings beside it: north = {"frame": north, "na": ["?"]}."""
-    return f"{subject.party} = {{'frame': {subject.party}, {repr(settings_of(subject, added))[1:]}"
+def python_line(subject: RowsToCheck, added: Mapping[str, Any]) -> str:
+    """Line of Python with the settings of rows after the edit: north = {'frame': north, 'na': ['?']}."""
+    party = subject.party
+    name, which = (party, "") if party.isidentifier() else ("rows", f"  # {party}")
+    if subject.frame is None:
+        return f"{name} = {settings_of(subject, added)!r}{which}"
+    rows = f"**{name}" if subject.has_section else f"'frame': {name}"
+    return f"{name} = {{{rows}, {repr(dict(added))[1:]}{which}"
 
 
 def settings_of(subject: RowsToCheck, added: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,9 +290,9 @@ def line_that_reads(subject: RowsToCheck, schema: Schema, key: str) -> str:
     Args:
         subject: the rows.
         schema: the schema.
-        key: key of a configuration that names a file.
+        key: key that names a file in a configuration; the configuration lies beside the file.
     """
     fitted = fit([subject], schema.model_dump(), sections_only=True)
     if not fitted.edit.files[0] or _report(subject, fitted.files[0], schema, show_values=False).faults:
         return ""
-    return _hint(subject, fitted, 0, key, None)
+    return _hint(subject, fitted, 0, key, subject.file.path.parent)

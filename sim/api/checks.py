@@ -9,8 +9,8 @@ from fedkme.drafts.checking import (
     Checked,
     FileFault,
     FileReport,
-    frame_line,
     guessed,
+    python_line,
     report_lines,
     settings_of,
 )
@@ -89,7 +89,7 @@ def check(
     """Find every fault of frames and files: `fk.check(schema, {"north": north, "south": south})`.
 
     The findings are those of `fedkme schema check`. Nothing is changed: `.schema` and `.owners` of the result
-    are schema and files after the edit, for `fk.release` and `fk.summarize`.
+    are the schema and the rows with their settings after the edit, for `fk.release` and `fk.summarize`.
 
     Examples:
         >>> from sim.api.drafts import draft_schema
@@ -182,10 +182,8 @@ def _edit_lines(checked: Checked, subjects: Sequence[RowsToCheck]) -> list[str]:
         subjects, checked.fitted.edit.files, checked.fitted.edit.guesses, strict=True
     ):
         doubt = f"  # confirm: {guessed(guesses)}" if guesses else ""
-        if settings and subject.frame is not None:
-            lines.append(f"{frame_line(subject, settings)}{doubt}")
-        elif settings:
-            lines.append(f"{subject.party} = {settings_of(subject, settings)!r}{doubt}")
+        if settings:
+            lines.append(f"{python_line(subject, settings)}{doubt}")
     return lines
 
 

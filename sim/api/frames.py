@@ -33,6 +33,7 @@ NO_SCHEMA = (
     "agreed on, never read from owners' rows: fk.draft_schema makes one of public rows."
 )
 
+_OF_FILES = ("path", "sep", "skip", "skip_end", "encoding")
 NO_OWNERS = 'Give {"north": rows, "south": rows}; or one table, and site_column= says whose each row is.'
 
 
@@ -112,19 +113,22 @@ def rows_to_check(rows: Rows, schema: Schema, party: str, *, private: bool = Tru
 
 
 def with_settings(rows: Rows, party: str) -> tuple[Any, DataFile]:
-    """A frame, or None where the rows are a file's, and the settings to read them.
+    """A frame, or None where the rows are in a file, and the settings to read the rows.
 
     Raises:
         ConfigError: settings are wrong.
     """
     if isinstance(rows, str | Path | DataFile):
         return None, as_file(Path(rows) if isinstance(rows, str) else rows)
-    if isinstance(rows, Mapping) and isinstance(rows.get("path"), str | Path):
-        return None, validate(DataFile, rows, party)
     if isinstance(rows, Mapping) and is_table(rows.get("frame")):
         settings = {key: value for key, value in rows.items() if key != "frame"}
+        if others := [key for key in _OF_FILES if key in settings]:
+            cause = f"{party}: '{others[0]}' is a setting of files, and the rows are a frame"
+            raise ConfigError(cause, "Remove the setting; leave totals and titles out of the frame itself.")
         return rows["frame"], validate(DataFile, {"path": PLAIN.path, **settings}, party)
-    return rows, PLAIN
+    if isinstance(rows, Mapping) and isinstance(rows.get("path"), str | Path):
+        return None, validate(DataFile, rows, party)
+    return () if rows is None else rows, PLAIN
 
 
 def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema: Schema) -> dict[str, Table]:

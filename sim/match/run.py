@@ -119,7 +119,7 @@ def target_rows(subject: RowsToCheck, schema: Schema) -> TargetRows:
     except DataError as error:
         remedy = f"{error.remedy} D_v has the columns of the release's schema: schema.toml in its folder."
         if line := line_that_reads(subject, schema, "validation"):
-            how = "Give" if subject.frame else "Give, in the file's place, a .toml with"
+            how = "Give" if subject.frame else "Give, in the file's place, a .toml beside it with"
             remedy = f"{how} the settings to read it: {line}"
         raise DataError(error.cause, remedy) from None
     return TargetRows(examined.table, counted_persons(examined, schema))

@@ -193,6 +193,46 @@ def test_an_index_with_a_name_is_a_column_where_the_schema_has_it(draft: fk.Sche
     assert north[0] == "no"
 
 
+def test_the_edit_of_a_frame_with_settings_adds_to_them(draft: fk.SchemaDraft) -> None:
+    # The edit's line put the frame and its settings into a frame once more, which nothing reads.
+    frame = public().drop(columns=["id", "seen"]).rename(columns={"age": "Alter"})
+    frame["smoker"] = frame["smoker"].str.upper()
+    names: dict[str, Any] = {"north": {"frame": frame, "columns": {"age": {"from": "Alter"}}}}
+    checked = fk.check(draft, {"north": names["north"]})
+    assert checked.faults
+    exec(checked.edit, names)
+    assert not fk.check(draft, {"north": names["north"]}).faults
+
+
+def test_the_edit_is_python_whatever_the_rows_are_called(draft: fk.SchemaDraft, tmp_path: Path) -> None:
+    # "rows 1 = {'frame': rows 1, ..."
+    frame = public().drop(columns=["id", "seen"]).rename(columns={"pressure": "Pressure"})
+    frame.to_csv(tmp_path / "north.csv", index=False)
+    checked = fk.check(draft, [frame, tmp_path / "north.csv"])
+    names: dict[str, Any] = {"rows": frame}
+    for line in checked.edit.splitlines():
+        exec(line, names)
+        assert not fk.check(draft, names["rows"]).faults
+    assert "  # rows 1" in checked.edit
+
+
+@pytest.mark.parametrize("key", ["path", "sep", "skip", "skip_end", "encoding"])
+def test_settings_that_only_files_have_are_refused_beside_a_frame(draft: fk.SchemaDraft, key: str) -> None:
+    # `skip_end` was ignored: the totals at the end were rows.
+    rows = {"frame": public(), key: 3 if "skip" in key else "x"}
+    with pytest.raises(fk.FedkmeError, match=f"'{key}' is a setting of files"):
+        table_of(rows, draft.schema(), "north")
+
+
+def test_none_is_no_file(draft: fk.SchemaDraft) -> None:
+    # "north: . is neither a .csv, .tsv, .txt, .parquet nor .npz file"
+    for call in (lambda: table_of(None, draft.schema(), "north"), lambda: fk.check(draft, {"north": None})):
+        with pytest.raises(
+            fk.FedkmeError, match="north: the rows are neither a data frame nor columns by name"
+        ):
+            call()
+
+
 def test_what_the_edit_does_not_mend_is_said(draft: fk.SchemaDraft) -> None:
     # The list of edits ended as if all were mended.
     frame = public()

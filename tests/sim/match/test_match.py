@@ -246,12 +246,15 @@ def test_a_d_v_written_its_own_way_is_refused_with_the_settings_that_read_it(
     frame = frame_of(people(30, 1), SCHEMA)
     other = frame.assign(ward=frame["ward"].str.upper(), well=frame["well"] == "yes", site=1)
     other = other.rename(columns={"age": "Age"})
-    other.to_csv("mine.csv", sep=";", decimal=",", index=False)
+    (tmp_path / "data").mkdir()
+    other.to_csv("data/mine.csv", sep=";", decimal=",", index=False)
     words = (release, "--out", tmp_path / "out", "--draw", 500, "--rows", 10, "--no-train")
-    code, text = ran(capsys, monkeypatch, words[0], "mine.csv", *words[1:])
+    code, text = ran(capsys, monkeypatch, words[0], "data/mine.csv", *words[1:])
     assert code == 12
-    (tmp_path / "mine.toml").write_text("validation" + text.partition("it: validation")[2])
-    code, text = ran(capsys, monkeypatch, words[0], "mine.toml", *words[1:])
+    # A path from the current folder was looked for from the .toml's folder.
+    assert "a .toml beside it" in text
+    (tmp_path / "data" / "mine.toml").write_text("validation" + text.partition("it: validation")[2])
+    code, text = ran(capsys, monkeypatch, words[0], "data/mine.toml", *words[1:])
     assert code == 0, text
     with pytest.raises(DataError) as error:
         fk.match(release, other, 10, draw=500, train=False, out="of-frame", progress=False)
@@ -262,7 +265,7 @@ def test_a_d_v_written_its_own_way_is_refused_with_the_settings_that_read_it(
     again = read_arrays(tmp_path / "of-frame" / f"{ALONE}weighted.npz", "test")
     assert np.array_equal(held["x"], again["x"])
     assert (
-        fk.match(release, "mine.toml", 10, draw=500, train=False, out="of-toml", progress=False).rows
+        fk.match(release, "data/mine.toml", 10, draw=500, train=False, out="of-toml", progress=False).rows
         is not None
     )
     (tmp_path / "empty.toml").write_text("[request]\n")
