@@ -133,7 +133,7 @@ class ProtocolError(FedkmeError, code=32, title="protocol"):
 
 
 def fault_of_curator(cause: str) -> ProtocolError:
-    """Make the error for what a curator of any release would not send."""
+    """Make the error for what no curator sends that works, whatever its version."""
     return ProtocolError(cause, "Look at the curator's software.")
 
 

@@ -61,9 +61,9 @@ SCORE_STEPS = 1 << 8
 """S, the largest score; products of scores are in steps of 1 / S^2."""
 _ROWS_AT_ONCE, _ROWS_OF_SIGNS = 1 << 12, 1 << 10
 _MULTIPLIED = 10
-"""Pairs of parts that are summed in the time in which a sign is multiplied to a part."""
+"""Time in which a part is multiplied by one more sign, in times of the sum of one pair of parts."""
 _DENSE = 32
-"""Most pairs of parts for each product: beyond, products are summed one by one, whatever a question names."""
+"""Most pairs of parts for each product; a question that has more is summed product by product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Parts:
 
     Attributes:
         places: places of the products, (p,).
-        left, right: signs of the distinct parts, (l, signs) and (r, signs); the last sign is 1.
+        left, right: places of the signs of each distinct part, (l, k) and (r, k'); place -1 is a sign of 1.
         pairs: left and right part of each product, (p,) each.
     """
 

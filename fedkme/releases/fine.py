@@ -24,7 +24,7 @@ hundred empty cells must not become rows.
 **Bins from fine counts** (`run_starts`). Even bins tell little of a number of which most rows lie in a few.
 Its bins are then runs of fine cells: the column is cut, again and again, where the smaller of the two sides
 has the most rows, until there are enough runs, or a side would have few rows or not clearly more than noise.
-A run at an end that has many of the cells gives its outer rows a run of their own, by its tail (`tails`).
+The outermost rows of a long run at an end get a run of their own, by its tail (`tails`).
 All of this reads noisy counts and public numbers alone: post-processing, which costs nothing.
 """
 
@@ -43,8 +43,8 @@ LEAST_RUN, CLEAR = 1 / 4, 2.0
 """Least size of a run: for its share in runs of equal size, and in deviations of the noise of its cells."""
 WORTH_MORE = 1.5
 """Least number of even bins that a merged bin must be worth."""
-LONG_RUN, FAR_PART = 4, 0.25
-"""Runs at an end that have a cell of LONG_RUN or more are cut, so that FAR_PART of their rows are outside."""
+LONG_RUN, FAR_PART = 1 / 4, 0.25
+"""Share of all cells from which a run at an end is cut in two, and share of its rows in the outer part."""
 WIDE_RUN = 24
 """Cells of a run from which an empty half is the likelier case beforehand; the odds grow with the cube."""
 FAR_SIDE = 0.01
@@ -139,10 +139,10 @@ def worth_merging(
         counts: (n,) counts of the fine cells, with noise.
         within: (n,) even bin of each fine cell.
         sigma: deviation of the noise in each fine cell.
-        runs: most runs.
+        runs: most runs, without the outer part of a long run at either end.
 
     Returns:
-        First cell of every run after the first, as `run_starts` gives them.
+        First cell of every run after the first.
     """
     mass, even = float(counts.sum()), np.bincount(within, counts)
     if mass < 1.0:  # own values have all rows, or noise says so
@@ -158,13 +158,13 @@ def worth_merging(
 
 
 def _with_far_runs(counts: FloatArray, sigma: float, starts: tuple[int, ...]) -> tuple[int, ...]:
-    """Cut the outer part off a run at an end that has most of the cells, by its tail (`tails`)."""
+    """Cut the outer part off each long run at an end, by its tail (`tails`)."""
     ends = [0, *starts, len(counts)]
     more, beside = list[int](), min(BESIDE, len(starts) // 2)
     for way in (-1, 1):
         ordered, places = counts[::way], ends if way > 0 else [len(counts) - end for end in reversed(ends)]
         length = places[-1] - places[-2]
-        if not beside or LONG_RUN * length < len(counts):
+        if not beside or length < LONG_RUN * len(counts):
             continue
         runs = np.add.reduceat(ordered, places[:-1])[-beside - 1 :]
         if FAR_PART * runs[-1] < CLEAR * sigma:

@@ -29,13 +29,13 @@ from fedkme.features.counts import Clique
 SHAPES = {-1.0: 0.15, -0.5: 0.15, -0.25: 0.25, 0.0: 0.2, 0.2: 0.1, 0.4: 0.1, 0.6: 0.05}
 """Shapes of the distribution, and their weights beforehand."""
 MISFIT = 0.1
-"""Deviation of the share of a run from the distribution's, for that share."""
+"""Relative deviation of a run's share from the distribution's, besides noise."""
 CLEARLY = 8.0
-"""Logarithm of the likelihood by which the cells must tell of something else than a tail."""
+"""Logarithm of the likelihood ratio above which the cells hold something else than a tail."""
 CLEAR_BIN = 3.0
 """Deviations of noise from which a bin clearly has rows."""
 OTHERS = 3.0
-"""Deviations of noise by which outer bins together have other rows than a tail."""
+"""Deviations of noise beyond which the rows of outer bins together are not those of a tail."""
 BESIDE = 3
 """Runs or bins beside an end that tell of its tail."""
 _SCALES, _LEAST_SCALE = 48, 0.25  # scales of a shape; least scale, in cells
@@ -75,7 +75,7 @@ def tail_shares(
 
 
 def with_tails(bins: FloatArray, noise: float) -> FloatArray:
-    """Counts of even bins, of which those outside of all that clearly have rows continue them as a tail.
+    """Counts of even bins; beyond the first and the last that clearly have rows, a tail in place of noise.
 
     Args:
         bins: (n,) counts in order, with noise.
@@ -97,7 +97,7 @@ def with_tails(bins: FloatArray, noise: float) -> FloatArray:
 def tables_with_tails(
     tables: Mapping[Clique, FloatArray], precisions: Mapping[Clique, float], column: int, bins: int
 ) -> dict[Clique, FloatArray]:
-    """Tables with a number, whose outer bins have the counts that tails give, and depend as they were.
+    """Tables with a number, after its outer bins got the counts of its tails; dependences stay as they were.
 
     Args:
         tables: counts with noise, by columns; an axis for each.

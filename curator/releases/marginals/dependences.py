@@ -283,10 +283,16 @@ def missing_from(screen: Screen, sample: IntArray, rows: int) -> list[Dependence
 
 
 def apart(dependences: Iterable[Dependence], label: int | None, last: bool) -> list[Dependence]:
-    """The surest dependences that share no column but the label.
+    """Choose the surest dependences of which no two share a column but the label.
 
-    Others may be echoes of these: the next round, whose model has these, tells. In the last round there is
-    none that could tell, so all are taken but those with all columns of another.
+    A dependence that shares a column with a surer one may be its echo: the next round, whose model has the
+    surer one, tells. No round follows the last one, so there it is left out only where all of its columns are
+    among those of a surer one.
+
+    Args:
+        dependences: dependences that the model lacks, the surest first.
+        label: column of the label; None: none.
+        last: no round follows.
     """
     chosen: list[Dependence] = []
     for each in dependences:

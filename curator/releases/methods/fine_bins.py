@@ -36,8 +36,9 @@ def bins_by_counts(
     """Choose the bins of all further questions.
 
     There are at most so many merged bins that a cell of two numbers has as many rows, on average, as the
-    deviation of the noise that is foreseen for a pair. Where bins that merge can have a whole number by
-    itself, none gets a code beside them: the bins of the others would stay even, and noise fill the far ones.
+    deviation of the noise that is foreseen for a pair, and one more for a tail at either end. Where bins that
+    merge can have a whole number by itself, none gets a code beside them: the bins of the others would stay
+    even, and noise fill the far ones.
 
     Args:
         binning: even bins.

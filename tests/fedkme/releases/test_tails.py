@@ -66,9 +66,9 @@ def test_outer_runs_of_a_heavy_tail_have_a_run_of_their_own() -> None:
     assert starts is not None
     outer = float(counts[starts[-1] :].sum())
     assert 0.1 < outer / counts[starts[-2] :].sum() < 0.4
-    # With as few rows as the noise hides the last run stays whole.
-    few = worth_merging(counts / 20.0, WITHIN, 67.0, 5)
-    assert few is None or len(few) <= 4
+    # Where noise hides a quarter of its rows, the last run stays whole.
+    few = counts / 20.0
+    assert worth_merging(few, WITHIN, 40.0, 8) == run_starts(few, 40.0, 8) != ()
 
 
 def test_outer_bins_continue_those_that_clearly_have_rows() -> None:
