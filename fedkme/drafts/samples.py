@@ -321,7 +321,7 @@ def persons_in(name: str, cells: Collection[str], most: int) -> tuple[str, bool]
         words & NOUNS["name"] and words <= NOUNS["name"] | {"full"} and mostly(_IS_NAME)
     ):
         return "names of persons?", True
-    if words & (NOUNS["person"] | NOUNS["role"]) and _are_persons(cells):
+    if _are_persons(cells) and _ends_in(compact, words, NOUNS["person"] | NOUNS["role"]):
         return "names of persons?", True
     coded = all(any(map(str.isdigit, cell)) for cell in cells)
     named = words & NOUNS["subject"] or (words & NOUNS["person"] and words & NOUNS["id"])
@@ -331,11 +331,20 @@ def persons_in(name: str, cells: Collection[str], most: int) -> tuple[str, bool]
 
 
 def surnames(name: str, cells: Collection[str]) -> str:
-    """Doubt whether single words below a role, such as a surgeon, are names of persons; "" for none."""
-    if len(cells) < 3 or not _compact(name)[1] & NOUNS["role"]:
-        return ""
-    single = all(cell[:1].isupper() and _IS_SURNAME.fullmatch(cell) for cell in cells)
-    return "names of persons? Then list it under 'ignore'" if single else ""
+    """Doubt whether a column named after a role, such as a surgeon, has names of persons; "" for no doubt."""
+    compact, words = _compact(name)
+    single = len(cells) > 2 and all(cell[:1].isupper() and _IS_SURNAME.fullmatch(cell) for cell in cells)
+    if (single and _ends_in(compact, words, NOUNS["role"])) or (
+        words & (NOUNS["person"] | NOUNS["role"]) and _are_persons(cells)
+    ):
+        return "names of persons? Then list it under 'ignore'"
+    return ""
+
+
+def _ends_in(compact: str, words: frozenset[str], nouns: frozenset[str]) -> bool:
+    """True for "operating surgeon" and "doctor, second", but not for "surgeon's specialty"."""
+    named = words & nouns
+    return bool(named) and (words <= nouns | NOUNS["where"] or any(map(compact.endswith, named)))
 
 
 def _are_persons(cells: Collection[str]) -> bool:

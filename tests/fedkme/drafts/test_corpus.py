@@ -174,10 +174,15 @@ def test_numbers_of_rows_and_names_of_persons_are_left_out_with_a_word(kind: str
         ("nurse", ["Full Time", "Part Time", "Any Time"], False),
         ("passenger", ["First Class", "Second Class", "Third Class"], False),
         ("city", ["New York", "Las Vegas", "San Jose"], False),
+        ("customer_city", ["New York", "Los Angeles", "San Francisco"], True),  # was left out
+        ("patient race", ["African American", "Native Hawaiian", "White Hispanic"], True),
+        ("surgeon specialty", ["Cardiology", "Oncology", "Urology"], False),
+        ("2", ["New York", "Las Vegas", "San Jose"], False),
+        ("operating surgeon", ["Smith", "Nguyen", "O'Neill"], True),
         ("breed", ["Golden Retriever", "Border Collie", "Beagle"], False),
     ],
 )
-def test_surnames_below_a_role_are_doubted_and_other_names_stay(
+def test_names_below_a_person_or_role_are_doubted_and_other_names_stay(
     name: str, cells: list[str], doubt: bool
 ) -> None:
     # A draft put surgeons by name into the public schema, without a word.
