@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 
 SAME_RELEASE = "Install the same release of fedkme on both sides."
 """Remedy if two parties do not understand each other."""
+CURATOR_FAULT = "Look at the curator's software."
+"""Remedy if a curator did what no curator does that works, whatever its version."""
 
 
 class FedkmeError(Exception):
@@ -134,7 +136,7 @@ class ProtocolError(FedkmeError, code=32, title="protocol"):
 
 def fault_of_curator(cause: str) -> ProtocolError:
     """Make the error for what no curator sends that works, whatever its version."""
-    return ProtocolError(cause, "Look at the curator's software.")
+    return ProtocolError(cause, CURATOR_FAULT)
 
 
 class IdentityError(FedkmeError, code=33, title="identity"):

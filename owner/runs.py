@@ -264,7 +264,7 @@ class RunManager:
         if len(self._refused) >= MOST_REFUSED:
             raise errors.PolicyError(
                 f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed",
-                "Check the curator's software.",
+                errors.CURATOR_FAULT,
             )
         self._store.open_run(run, self._curator, digest_to_bytes(self._data))
 

@@ -33,7 +33,7 @@ from fedkme.embeddings.kernels import kernel_mean_at
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.files import table_bytes
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.verdict import QualityVerdict, at_most_fair
 
@@ -214,9 +214,8 @@ def independent_columns(drawn: Table, schema: Schema) -> Table:
     size, random = min(len(drawn), CONTROL), np.random.default_rng(0)
     values, names = drawn.values[:size].copy(), schema.names
     orders: dict[str, IntArray] = {name: random.permutation(size) for name in names}
-    for column in schema.columns:
-        if isinstance(column, Category) and column.gaps_of is not None:
-            orders[column.name] = orders[str(column.gaps_of)]
+    for mark, number in schema.gaps:
+        orders[mark.name] = orders[number.name]
     for place, name in enumerate(names):
         values[:, place] = values[orders[name], place]
     labels = None if drawn.labels is None else random.permutation(drawn.labels[:size])

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from fedkme.cells.projection import ProjectionSpec
-from fedkme.errors import ConfigError
+from fedkme.errors import CURATOR_FAULT, ConfigError
 from fedkme.features.binning import MergedBins, OwnValues
 from fedkme.features.counts import MARGINAL_CELLS, SCORE_STEPS, Groups, NumberScores
 from fedkme.features.maps import MapSpec, spec_to_json
@@ -184,7 +184,7 @@ class CellCounts:
             ConfigError: the owner's name comes before that of the first coalition.
         """
         if owner < self.firsts[0]:
-            raise ConfigError(f"{owner} is in no coalition that counts", "Look at the curator's software.")
+            raise ConfigError(f"{owner} is in no coalition that counts", CURATOR_FAULT)
         return bisect_right(self.firsts, owner) - 1
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import OwnerFaultError, ProtocolError, fault_of_curator
+from fedkme.errors import CURATOR_FAULT, OwnerFaultError, ProtocolError, fault_of_curator
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
 from fedkme.privacy.noise import NoiseSource
@@ -189,7 +189,7 @@ class Bidder:
             OwnerFaultError: no such row was bid.
         """
         if not 0 <= token < len(self._rows):
-            raise OwnerFaultError(f"{self.name} never bid a row {token}", "Check the curator's software.")
+            raise OwnerFaultError(f"{self.name} never bid a row {token}", CURATOR_FAULT)
         (row,) = self._send(round_number, [self._rows[token]], AUCTION)
         return row
 

@@ -9,7 +9,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from fedkme.errors import ConfigError, PolicyError, ProtocolError, SecureAggregationError, fault_of_curator
+from fedkme import errors
 from fedkme.ops.threads import one_thread
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
@@ -28,7 +28,6 @@ from owner.consent.gate import OwnerGate, answered
 from owner.sums.checks import check_parameters, gaussian_cost, multiplier, vector_of
 
 _TOLERANCE = 1e-9  # of sums of costs, for their rounding
-_REMEDY = "Look at the curator's software."
 _ASK_AGAIN = "Start another run."
 
 
@@ -110,7 +109,7 @@ class SumResponder:
             ProtocolError: the run was let in under other terms, or its plan cannot be carried out.
         """
         if self._invitation is not None and invitation != self._invitation:
-            raise ProtocolError(f"{invitation.run} has begun already, under other terms", _ASK_AGAIN)
+            raise errors.ProtocolError(f"{invitation.run} has begun already, under other terms", _ASK_AGAIN)
         self._schema.check_digest(invitation.schema, f"the curator and {self.name}")
         if self._invitation is None:
             self._gate.open(invitation)
@@ -192,8 +191,8 @@ class SumResponder:
         peers = self._peers(keys, opened.parameters.run)
         try:
             opened.party = OwnerAggregator(opened.parameters, self.name, opened.signing_key, peers)
-        except ConfigError as error:
-            raise SecureAggregationError(error.cause, error.remedy) from None
+        except errors.ConfigError as error:
+            raise errors.SecureAggregationError(error.cause, error.remedy) from None
         opened.signing_key = None
         return opened.party.advertise()
 
@@ -211,8 +210,8 @@ class SumResponder:
         party, opened = self._party(number), self._opened(number)
         try:
             masked = party.mask(delivery, self._sums(opened.vector), self._noise)
-        except ConfigError as error:
-            raise SecureAggregationError(error.cause, error.remedy) from None
+        except errors.ConfigError as error:
+            raise errors.SecureAggregationError(error.cause, error.remedy) from None
         self._gate.pass_sums(number, opened.vector, opened.event)
         self._spent += opened.cost
         return masked
@@ -245,9 +244,9 @@ class SumResponder:
             self._gate.restore_sums(number, opened.vector)
             self._spent += opened.cost
 
-    def lost(self, number: int) -> SecureAggregationError:
+    def lost(self, number: int) -> errors.SecureAggregationError:
         """Make the error for an aggregation that another process began: it cannot go on."""
-        return SecureAggregationError(
+        return errors.SecureAggregationError(
             f"{self.name} was started again in question {number} of {self._run}, and its secrets died with "
             "its process",
             _ASK_AGAIN,
@@ -257,10 +256,10 @@ class SumResponder:
         planned = gaussian_cost(self._let_in().planned)
         try:
             after = self._spent + opened.cost
-        except (ConfigError, ArithmeticError):  # noise without any privacy
+        except (errors.ConfigError, ArithmeticError):  # noise without any privacy
             after = math.inf
         if not after <= planned * (1.0 + _TOLERANCE):
-            raise PolicyError(
+            raise errors.PolicyError(
                 f"{self.name} would have answered {self._run} with noise multiplier {multiplier(after)} in "
                 f"all, and the plan says {multiplier(planned)}",
                 "Ask for what was planned, or plan for what is asked.",
@@ -277,9 +276,13 @@ class SumResponder:
         try:
             peers = {binding.owner: Ed25519PublicKey.from_public_bytes(binding.key) for binding in keys}
         except ValueError:
-            raise SecureAggregationError(f"{run} has a signing key that is malformed", _REMEDY) from None
+            raise errors.SecureAggregationError(
+                f"{run} has a signing key that is malformed", errors.CURATOR_FAULT
+            ) from None
         if len(peers) != len(keys):
-            raise SecureAggregationError(f"an owner has two signing keys in {run}", _REMEDY)
+            raise errors.SecureAggregationError(
+                f"an owner has two signing keys in {run}", errors.CURATOR_FAULT
+            )
         return peers
 
     def _opened(self, number: int) -> _Aggregation:
@@ -296,12 +299,14 @@ class SumResponder:
             raise self._late(number)
         return party
 
-    def _late(self, number: int) -> SecureAggregationError:
-        return SecureAggregationError(f"the phases of question {number} of {self._run} are mixed up", _REMEDY)
+    def _late(self, number: int) -> errors.SecureAggregationError:
+        return errors.SecureAggregationError(
+            f"the phases of question {number} of {self._run} are mixed up", errors.CURATOR_FAULT
+        )
 
     def _let_in(self) -> Invitation:
         if self._invitation is None:
-            raise ProtocolError(f"{self.name} takes part in no such run of sums", "Restart the run.")
+            raise errors.ProtocolError(f"{self.name} takes part in no such run of sums", "Restart the run.")
         return self._invitation
 
     def _vector(self, query: SumQuery) -> SumVector:
@@ -318,5 +323,5 @@ class SumResponder:
     def _run(self) -> str:
         return "the run" if self._invitation is None else self._invitation.run
 
-    def _odd(self, what: str) -> ProtocolError:
-        return fault_of_curator(f"{self._run} {what}")
+    def _odd(self, what: str) -> errors.ProtocolError:
+        return errors.fault_of_curator(f"{self._run} {what}")

@@ -157,10 +157,9 @@ def frame_of(table: Table, schema: Schema) -> pd.DataFrame:
     Dates become dates. A nullable number has no value in the rows that its column of gaps marks.
     """
     values = dict(zip(schema.names, np.asarray(table.values, np.float64).T, strict=True))
-    for spec in schema.columns:
-        if isinstance(spec, Category) and spec.gaps_of is not None:
-            gaps = values.pop(spec.name) != NO_GAP
-            values[spec.gaps_of] = np.where(gaps, np.nan, values[spec.gaps_of])
+    for mark, number in schema.gaps:
+        gaps = values.pop(mark.name) != NO_GAP
+        values[number.name] = np.where(gaps, np.nan, values[number.name])
     columns = {
         name: _column(spec, values[name]) for spec in schema.columns for name in spec.names if name in values
     }

@@ -42,7 +42,7 @@ from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.releases.counts import PROTOCOL, Measurement, Products, StoredCounts, counts_from_bytes, folded
 from fedkme.releases.settings import MarginalsSettings
 from fedkme.tables.cells import date_of
-from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.tables.text import cell_columns
 from fedkme.verdict import CANNOT_TELL
@@ -217,10 +217,9 @@ class MarginalsMethod:
         names = self._binning.names
         label = 0 if self._schema.label is None else len(names) - 1
         pairs: list[Clique] = [(column, label) for column in range(label)]
-        for mark in self._schema.columns:
-            if isinstance(mark, Category) and mark.gaps_of is not None:
-                number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
-                pairs.append((number, gap))
+        for mark, number in self._schema.gaps:
+            first, second = sorted((names.index(number.name), names.index(mark.name)))
+            pairs.append((first, second))
         return pairs
 
     def _codes(self, binning: Binning) -> Codes:
