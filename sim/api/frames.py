@@ -16,7 +16,6 @@ from fedkme.tables.cells import columns_of, is_table
 from fedkme.tables.columns import NO_GAP, Category, Numeric
 from fedkme.tables.conversion import PLAIN, allowed_names
 from fedkme.tables.data_file import DataFile, as_file
-from fedkme.tables.files import Examined
 from fedkme.tables.schema import Schema, load_schema, schema_from
 from fedkme.tables.table import Table
 from sim.api.drafts import SchemaDraft
@@ -76,22 +75,12 @@ def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) ->
         private: bound the rows of each person, if the schema names a column of persons.
 
     Raises:
-        ConfigError: settings of a file are wrong.
-        DataError: rows do not fit the schema; names party and column, never a value.
-    """
-    return examined_of(rows, schema, party, private=private).table
-
-
-def examined_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) -> Examined:
-    """Read a party's rows as `table_of` does, with the person of each row.
-
-    Raises:
-        ConfigError: settings of a file are wrong.
+        ConfigError: settings are wrong.
         DataError: rows do not fit the schema; names party and column, never a value.
     """
     subject = rows_to_check(rows, schema, party, private=private)
     try:
-        return subject.load(schema)
+        return subject.load(schema).table
     except DataError as error:
         if subject.frame is None and not subject.file.path.exists():
             raise
@@ -103,7 +92,7 @@ def rows_to_check(rows: Rows, schema: Schema, party: str, *, private: bool = Tru
     """Columns of a frame, or a file, with the settings to read them.
 
     Raises:
-        ConfigError: settings of a file are wrong.
+        ConfigError: settings are wrong.
         DataError: the rows are no table.
     """
     frame, file = with_settings(rows, party)
