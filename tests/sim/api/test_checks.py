@@ -216,6 +216,12 @@ def test_the_edit_is_python_whatever_the_rows_are_called(draft: fk.SchemaDraft, 
     assert "  # rows 1" in checked.edit
 
 
+def test_text_in_place_of_a_path_is_refused_with_one_line(draft: fk.SchemaDraft) -> None:
+    # The text of a file, as a path: "OSError: [Errno 36] File name too long".
+    with pytest.raises(fk.FedkmeError, match="is neither a"):
+        table_of(public().to_csv(index=False), draft.schema(), "north")
+
+
 @pytest.mark.parametrize("key", ["path", "sep", "skip", "skip_end", "encoding"])
 def test_settings_that_only_files_have_are_refused_beside_a_frame(draft: fk.SchemaDraft, key: str) -> None:
     # `skip_end` was ignored: the totals at the end were rows.
