@@ -105,8 +105,13 @@ def with_settings(rows: Rows, party: str) -> tuple[Any, DataFile]:
     """A frame, or None where the rows are in a file, and the settings to read the rows.
 
     Raises:
-        ConfigError: settings are wrong.
+        ConfigError: settings are wrong, or a path is the text of a file.
     """
+    if isinstance(rows, str) and "\n" in rows:  # an error with the path would show the rows
+        cause = f"{party}: text of several lines is no path of a file"
+        raise ConfigError(
+            cause, "Give the file's path, or the text as a frame: pandas.read_csv(io.StringIO(text))."
+        )
     if isinstance(rows, str | Path | DataFile):
         return None, as_file(Path(rows) if isinstance(rows, str) else rows)
     if isinstance(rows, Mapping) and is_table(rows.get("frame")):
