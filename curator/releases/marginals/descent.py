@@ -185,9 +185,8 @@ def fit(
         }
     target = {c: without_zeros(table, c, zeros) for c, table in target.items()}
     potentials = {c: np.zeros([whole[i] for i in c]) for c in cliques}
-    if orders is not None:  # a descent from even columns takes long to empty bins
-        alone = [c for c in cliques if len(c) == 1]
-        potentials |= {c: np.log(np.maximum(target[c] / max(rows, 1), _LEAST_SHARE)) for c in alone}
+    if orders is not None:  # a descent from even tables takes long to empty cells
+        potentials |= _first_potentials({c: table for c, table in target.items() if c[-1] < len(sizes)}, rows)
     if start is not None:
         potentials.update({c: table.copy() for c, table in start.potentials.items()})
         for c in cliques:
@@ -225,6 +224,21 @@ def fit(
         if number % _TELL == 0 or number == iterations:
             report(number / iterations)
     return Model(sizes, potentials, groups, zeros)
+
+
+def _first_potentials(target: Tables, rows: int) -> Tables:
+    """Logarithms of columns, and of the tree of pairs that tell most of each other (Chow and Liu 1968)."""
+    from scipy.sparse.csgraph import minimum_spanning_tree  # the import takes time, so not at the start
+
+    first = {c: np.log(np.maximum(t / max(rows, 1), _LEAST_SHARE)) for c, t in target.items() if len(c) == 1}
+    pairs, told = dict[Clique, FloatArray](), np.zeros(2 * (1 + max(map(max, target), default=0),))
+    for pair, table in target.items():
+        if len(pair) == 2:
+            shares = np.maximum(table, _LEAST_ROWS) / np.maximum(table, _LEAST_ROWS).sum()
+            pairs[pair] = np.log(shares / np.outer(shares.sum(axis=1), shares.sum(axis=0)))
+            told[pair] = float((shares * pairs[pair]).sum())
+    tree = minimum_spanning_tree(-told)
+    return first | {pair: table for pair, table in pairs.items() if tree[pair]}
 
 
 def pooled(measurements: Sequence[Measurement]) -> tuple[float, FloatArray]:
