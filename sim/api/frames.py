@@ -82,7 +82,7 @@ def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) ->
     try:
         return subject.load(schema).table
     except DataError as error:
-        if subject.frame is None and not os.path.exists(subject.file.path):  # noqa: PTH110 (no errors)
+        if subject.frame is None and not os.path.exists(subject.file.path):  # noqa: PTH110 (raises for long names)
             raise
         more = "fk.check(schema, rows) finds every fault, and settings that read the rows."
         raise DataError(error.cause, f"{error.remedy} {more}") from None

@@ -20,7 +20,7 @@ categories stays where noise is less than MUCH_NOISE of what all blocks have: it
 rather than in few coefficients, and the fit, which knows no counts below 0, takes the noise of empty cells.
 
 **Columns** of even bins, most of which are empty in a wide public range, have noise in each, and no count is
-below 0. Their outer bins continue a tail (`fedkme.releases.tails`), and the last fit begins at the columns.
+below 0. Their outer bins continue a tail (`fedkme.releases.tails`). The last fit begins at columns and pairs.
 
 **Tables outside of the model** (`coupling`) have more noise than dependence: nearly all blocks of nearly all
 of them. Of a block that does not stand out the part v / (v + sigma^2) stays. v is the variance without noise
@@ -231,10 +231,11 @@ def _first_potentials(target: Tables, rows: int) -> Tables:
     from scipy.sparse.csgraph import minimum_spanning_tree  # the import takes time, so not at the start
 
     first = {c: np.log(np.maximum(t / max(rows, 1), _LEAST_SHARE)) for c, t in target.items() if len(c) == 1}
-    pairs, told = dict[Clique, FloatArray](), np.zeros(2 * (1 + max(map(max, target), default=0),))
+    pairs, told = dict[Clique, FloatArray](), np.zeros([1 + max(map(max, target), default=0)] * 2)
     for pair, table in target.items():
         if len(pair) == 2:
-            shares = np.maximum(table, _LEAST_ROWS) / np.maximum(table, _LEAST_ROWS).sum()
+            shares = np.maximum(table, _LEAST_ROWS)
+            shares /= shares.sum()
             pairs[pair] = np.log(shares / np.outer(shares.sum(axis=1), shares.sum(axis=0)))
             told[pair] = float((shares * pairs[pair]).sum())
     tree = minimum_spanning_tree(-told)

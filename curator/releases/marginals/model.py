@@ -25,6 +25,8 @@ NEVER = -100.0
 """Logarithm of a chance that is none."""
 RULE_CELLS = 1 << 15
 """Most cells of a model of fixed pairs and rules: half of what the tables of the rounds may have."""
+_MOST_PLACE = 1.0 - 1e-9
+"""Largest place of a row among those of its parent: rounding must not give it a code behind the last one."""
 
 Zeros = Mapping[Clique, NDArray[np.bool_]]
 """Cells that no row has, by columns."""
@@ -348,10 +350,6 @@ def _needed(tree: _Tree, wanted: set[int]) -> tuple[list[Clique], dict[Clique, C
                 nodes.remove(node)
                 del parents[child]
     return nodes, {node: tree.separator(node) for node in nodes if node in parents}
-
-
-_MOST_PLACE = 1.0 - 1e-9
-"""Largest place of a row among those of its parent: rounding must not give it a code behind the last one."""
 
 
 def systematic(joint: FloatArray, parent: IntArray, key: FloatArray, levels: FloatArray) -> IntArray:
