@@ -27,13 +27,16 @@ class SlowLaunch(SummaryLaunch):
     @override
     def hear(self, event: Event) -> None:
         super().hear(event)
-        owner = next(child.pid for name, child in self._children.items() if name.startswith("owner"))
         self.failed += event["event"] == "failed"
         match event["party"], event["event"]:
             case "curator", "ended":
-                os.kill(owner, signal.SIGSTOP)
+                os.kill(self.owner(), signal.SIGSTOP)
             case "curator", "stopped":
-                asyncio.get_running_loop().call_later(1.0, os.kill, owner, signal.SIGCONT)
+                asyncio.get_running_loop().call_later(1.0, os.kill, self.owner(), signal.SIGCONT)
+
+    def owner(self) -> int:
+        """Process of the first owner, which may start after the curator's first events."""
+        return next(child.pid for name, child in self._children.items() if name.startswith("owner"))
 
 
 async def test_an_owner_that_is_slow_to_hear_the_farewell_has_not_failed(tmp_path: Path) -> None:
