@@ -15,7 +15,7 @@ from typing import Any
 from fedkme.config import toml_text
 from fedkme.drafts.edits import SchemaChange
 from fedkme.drafts.fitting import Fitted, fit, unchanged
-from fedkme.drafts.reading import RowsToCheck, mostly_other
+from fedkme.drafts.reading import RowsToCheck, much_swallowed
 from fedkme.errors import DataError, FedkmeError
 from fedkme.tables.cells import texts
 from fedkme.tables.conversion import cells_are
@@ -124,7 +124,7 @@ def check(
             folder, which paths in hints are relative to; None: the current folder.
     """
     reports = [_report(subject, subject.file, schema, show_values=show_values) for subject in subjects]
-    if not any(report.faults or _mostly_other(report, schema) for report in reports):
+    if not any(report.faults or _much_swallowed(report, schema) for report in reports):
         return Checked(reports, unchanged(subjects, schema))
     fitted = fit(subjects, values, asked=asked or show_values, guess=guess)
     changed = []
@@ -142,9 +142,9 @@ def check(
     return Checked(changed, fitted)
 
 
-def _mostly_other(report: FileReport, schema: Schema) -> list[str]:
+def _much_swallowed(report: FileReport, schema: Schema) -> list[str]:
     counts = {(column, what): count for column, what, count in report.swallowed}
-    return mostly_other(schema, counts, report.rows or 0)
+    return much_swallowed(schema, counts, report.rows or 0)
 
 
 def _hint(subject: RowsToCheck, fitted: Fitted, place: int, key: str, folder: Path | None) -> str:

@@ -20,7 +20,7 @@ from fedkme.drafts.reading import (
     cells_seen,
     columns_seen,
     dialect_seen,
-    mostly_other,
+    much_swallowed,
 )
 from fedkme.drafts.writing import FROM_DATA
 from fedkme.errors import ConfigError, FedkmeError, SchemaError
@@ -36,6 +36,8 @@ MANY_ROWS = 10
 """Least number of rows of a name that is added to the schema: fewer may tell of a person."""
 FEW, RARELY = 4, 0.01
 """Cells outside the bounds, in number or as a share of the rows, up to which they are moved to the bounds."""
+_OTHER_UNITS = 0.5
+"""Share of a file's numbers outside the bounds from which the file may have other units than the others."""
 _UNREAD = 0.1
 """Largest share of a column's rows whose texts are taken as words for an empty cell."""
 
@@ -149,7 +151,7 @@ class _Fitter:
             examined = None
         if examined is not None:
             self.rows[place] = rows = len(examined.lines)
-            others = mostly_other(self.schema, examined.swallowed, rows)
+            others = much_swallowed(self.schema, examined.swallowed, rows)
             if not (examined.faults or examined.ragged or others or self.sections_only):
                 self.clean.add(place)
                 return _Needs()
@@ -301,8 +303,9 @@ class _Fitter:
     def _bounds(self, spec: Numeric, having: Mapping[int, ColumnNeeds], rows: int) -> None:
         """Move a few values outside the bounds to them, or widen these; other units are left to people."""
         outside: Counter[float] = Counter()
+        most = MOST_CLIPPED if spec.kind == "date" or not spec.clip else _OTHER_UNITS
         for place, own in having.items():
-            if own.outside.total() > MOST_CLIPPED * self.rows[place] * spec.count:
+            if own.outside.total() > most * (self.rows[place] * spec.count - own.gaps):
                 return
             outside += own.outside
         if not outside or self.sections_only:

@@ -19,7 +19,7 @@ from fedkme.drafts.words import meanings, means_nothing, plain, plain_name, same
 from fedkme.errors import FedkmeError
 from fedkme.tables.axis import codes_beyond
 from fedkme.tables.cells import Cells, day_of, days_of, texts
-from fedkme.tables.columns import Category, Label, Numeric
+from fedkme.tables.columns import CLIPPED, Category, Label, Numeric
 from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names
 from fedkme.tables.csv_rows import Part
 from fedkme.tables.data_file import DataFile, FileColumn
@@ -28,8 +28,8 @@ from fedkme.tables.files import Examined, examine, examine_parts, load_rows, rea
 from fedkme.tables.schema import Schema
 
 _DIALECT = ("sep", "skip", "skip_end", "decimal", "thousands", "units", "encoding")
-_OTHER = 0.1
-"""Share of a column's rows from which names that are taken as `other` are looked at."""
+_SWALLOWED = 0.1
+"""Share of a column's rows from which names that are taken as `other`, or moved numbers, are looked at."""
 _TRIED = 5
 """Cells whose forms of dates are tried, if no form fits all cells."""
 _FITS = 0.9
@@ -183,9 +183,9 @@ def _translated(name: str, header: Sequence[str]) -> str | None:
 def cells_seen(
     subject: RowsToCheck, file: DataFile, schema: Schema, examined: Examined
 ) -> dict[str, ColumnNeeds]:
-    """Needs of each column with faulty cells, or with many names that are taken as `other`."""
+    """Needs of each column with faulty cells, or with many that `other` or `clip` swallows."""
     lines: dict[str, set[int] | None] = dict.fromkeys(
-        mostly_other(schema, examined.swallowed, len(examined.table))
+        much_swallowed(schema, examined.swallowed, len(examined.table))
     )
     for fault in examined.faults:
         own = lines.setdefault(fault.column, set())
@@ -205,13 +205,16 @@ def cells_seen(
     return {name: _needs(counts[name], specs[name], file, name) for name in counts if name in specs}
 
 
-def mostly_other(schema: Schema, swallowed: Mapping[tuple[str, str], int], rows: int) -> list[str]:
-    """Columns with many names that are taken as `other`, which may be words for the schema's names."""
+def much_swallowed(schema: Schema, swallowed: Mapping[tuple[str, str], int], rows: int) -> list[str]:
+    """Columns with many names that are taken as `other`, or numbers that are moved to the bounds.
+
+    The names may be words for the schema's names, and the bounds those of too few rows.
+    """
     counts: Counter[str] = Counter()
     for (name, what), count in swallowed.items():
-        counts[name] += count if what.startswith(NOT_LISTED) else 0
-    open_lists = [spec.name for spec in schema.columns if isinstance(spec, Category) and spec.other]
-    return [name for name in open_lists if counts[name] > _OTHER * rows]
+        counts[name] += count if what.startswith(NOT_LISTED) or what == CLIPPED else 0
+    swallowing = [spec for spec in schema.columns if isinstance(spec, Numeric) or spec.other]
+    return [name for spec in swallowing for name in spec.names if counts[spec.name] > _SWALLOWED * rows]
 
 
 def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile, name: str) -> ColumnNeeds:
@@ -266,6 +269,10 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             needs.codes[value] = cell
         else:
             needs.outside[value] += count
+    beyond = (min((low, *needs.outside)), max((high, *needs.outside)))
+    if needs.outside.total() > sum(others[cell] for cell in needs.codes.values()):
+        for value in [each for each in needs.codes if not codes_beyond(np.array(each), beyond, day=day)]:
+            needs.outside[value] += others[needs.codes.pop(value)]  # one of many numbers there
     if not day:
         _say_signs(needs, file, name)
     return needs

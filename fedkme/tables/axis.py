@@ -116,6 +116,8 @@ CODES = frozenset(
 """Numbers that may stand for an empty cell, if all other values of the column are far from them."""
 _SMALL, _BESIDE = (-2.0, -3.0, -4.0, -5.0, -6.0), 20.0
 """Codes of surveys, in a sample of which no other number is negative and the largest is at least 20."""
+_MOST_SMALL = 5
+"""Different codes of a survey from -1 to -9 in one column, at most."""
 MAY_BE_CODES = CODES.union(_SMALL)
 """All numbers that `codes_apart` may mark."""
 _LISTED = np.array(sorted(CODES))
@@ -147,9 +149,11 @@ def codes_beyond(values: FloatArray, bounds: tuple[float, float], *, day: bool =
 def codes_apart(numbers: FloatArray) -> NDArray[np.bool_]:
     """Mark usual codes for a missing value that are far from all other finite numbers, of which some exist.
 
-    -1, -2 and -3 without -7, -8 or -9 are no codes, but counts that go on below 0.
+    -1, -2 and -3 without -7, -8 or -9 are no codes, but counts that go on below 0; so are -1 to -9 where most
+    of these are there, such as minutes of delay.
     """
-    run = np.isin((-1.0, -2.0, -3.0), numbers).all() and not np.isin((-7.0, -8.0, -9.0), numbers).any()
+    below = np.isin(-np.arange(1.0, 10.0), numbers)
+    run = (below[:3].all() and not below[6:].any()) or below.sum() > _MOST_SMALL
     usual = np.isin(numbers, _LISTED[np.abs(_LISTED) > 9] if run else (*_LISTED, *_SMALL))
     codes = usual
     for _ in range(2):  # those that turn out to be none are among the others

@@ -35,8 +35,8 @@ UNLABELLED = "rows without a label, left out"
 CODED = "like a code for a missing value, taken as a number: list it under 'na' if it means nothing"
 NOT_LISTED = "a name not in the schema"
 """Beginning of the description of cells that are neither empty nor in a list."""
-MOST_CLIPPED, LEAST_ROWS = 0.9, 10
-"""Share of a column's cells that `clip` may move, and the rows from which this limit holds."""
+MOST_CLIPPED, LEAST_CLIPPED = 0.9, 10
+"""Share of a column's numbers that `clip` may move, and the moved cells from which this limit holds."""
 _UNITS = "Give the column in the units of the schema, agree on other bounds, or list it under 'ignore'."
 _EMPTY = "an empty cell"
 _NOTHING, _STRANGE, _FOREIGN = -1, -2, -3
@@ -130,20 +130,20 @@ def joined_parts(parts: Sequence[Converted], schema: Schema, unknown: float) -> 
     for part in parts:
         swallowed.update(part.swallowed)
     many = [cells for cells in strange if cells not in few]
-    return Converted(table, [*faults, *many, *_mostly_clipped(swallowed, schema, len(table))], few, swallowed)
+    return Converted(table, [*faults, *many, *_mostly_clipped(swallowed, schema, table)], few, swallowed)
 
 
 def _mostly_clipped(
-    swallowed: Mapping[tuple[str, str], int], schema: Schema, rows: int
+    swallowed: Mapping[tuple[str, str], int], schema: Schema, table: Table
 ) -> Iterable[FaultyCells]:
-    """Columns that `clip` would make nearly constant: they are in other units, or mean something else."""
+    """Columns of whose numbers `clip` would move nearly all: they are in other units, or something else."""
     for column in schema.columns:
-        if (
-            swallowed.get((column.name, CLIPPED), 0) > MOST_CLIPPED * rows * column.count
-            and rows >= LEAST_ROWS
-        ):
-            what = "nearly all outside the bounds, to which 'clip' would move them"
-            yield FaultyCells(column.name, what, _UNITS, np.arange(rows))
+        if isinstance(column, Numeric) and (clipped := swallowed.get((column.name, CLIPPED), 0)):
+            first = schema.names.index(column.names[0])
+            gaps = column.gaps(table.values[:, first : first + column.count].astype(np.float64))
+            if clipped > MOST_CLIPPED * (~gaps).sum() and clipped >= LEAST_CLIPPED:
+                what = "nearly all outside the bounds, to which 'clip' would move them"
+                yield FaultyCells(column.name, what, _UNITS, np.flatnonzero(~gaps.all(axis=1)))
 
 
 def _merged(parts: Iterable[Sequence[FaultyCells]], starts: Sequence[int]) -> list[FaultyCells]:

@@ -226,3 +226,38 @@ def test_after_a_fix_the_same_check_says_no_faults(folder: Path, sites: list[dic
     changed = [line for line in text.splitlines() if line.startswith(("bounds", "categories"))]
     assert all(FROM_DATA in line for line in changed if line not in SCHEMA.splitlines())
     assert "Smith" not in text
+
+
+@pytest.mark.parametrize(("unlike", "share"), [("own", 0.0), ("far", 0.3), ("units", 0.85)])
+def test_many_numbers_beyond_a_draft_widen_it_and_other_units_do_not(
+    folder: Path, unlike: str, share: float
+) -> None:
+    # A sample of a year and files of eight: 39 % of the days were moved to its last day, with "no faults".
+    schema = SCHEMA.replace("bounds = [0, 200]", "bounds = [0, 200]\nclip = true")
+    Path("schema.toml").write_text(
+        schema.replace("2024-12-31]", "2024-12-31]\nclip = true"), encoding="utf-8"
+    )
+    own = rows(100)
+    beyond = int(100 * share)
+    own["weight"][:beyond] = [f"{201 + n}" for n in range(beyond)]
+    own["seen"][:beyond] = [f"{2025 + n % 4}-03-01" for n in range(beyond)]
+    write("own.csv", own)
+    typed("check", "schema.toml", "own.csv", "--fix")
+    columns = tomllib.loads(Path("schema.toml").read_text())["columns"]
+    assert columns[3]["bounds"] == ([0, 300] if unlike == "far" else [0, 200])
+    assert str(columns[2]["bounds"][1])[:4] == ("2028" if share else "2024")
+
+
+def test_numbers_in_other_units_are_no_codes_and_gaps_do_not_hide_them(folder: Path) -> None:
+    # Haemoglobin in g/L, the schema in g/dL: 127 was a code for nothing in the settings, and 111 of 125 cells
+    # (the others were empty) were moved to the bound, with "no faults".
+    schema = SCHEMA.replace("bounds = [0, 200]", "bounds = [9, 19]\nclip = true\nnullable = true")
+    Path("schema.toml").write_text(schema, encoding="utf-8")
+    own = rows(100)
+    own["weight"] = ["" if n % 8 == 0 else f"{110 + n % 40}" for n in range(100)]
+    write("own.csv", own)
+    scenario(north="own.csv")
+    output = typed("check", "schema.toml", "scenario.toml", "--fix", code=DataError.code)
+    assert "column 'weight': nearly all outside the bounds" in output
+    assert "127" not in Path("scenario.toml").read_text()
+    assert Path("schema.toml").read_text() == schema
