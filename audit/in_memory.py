@@ -58,10 +58,6 @@ class OwnersInMemory:
         """All sums of a question with noise; no answer has to be stored."""
         return await self.joint(query, release)
 
-    async def exact(self, query: SumQuery) -> JointRelease:
-        """All sums of a question without noise."""
-        return await self.joint(query, None)
-
     @property
     def noise(self) -> NoiseSource:
         """Source of noise that starts again with the same seed for every question."""

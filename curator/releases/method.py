@@ -63,8 +63,10 @@ class SumOracle(Protocol):
     def tell(self) -> Tell:
         """Callback for a method's progress between its questions; any thread may call it.
 
-        A method reports released values alone, since the consumer sees the reports. If the run is over, the
-        callback raises an error.
+        A method reports released values alone, since the consumer sees the reports. Noise that a method adds
+        to exact tables is on disk with the release alone, and a curator that dies before draws it anew: a
+        report that follows from it would be another release. So once a method has exact tables, words and
+        numbers of reports are withheld. If the run is over, the callback raises an error.
         """
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
@@ -116,13 +118,6 @@ class SumOracle(Protocol):
 
     async def products(self, products: ScoreProducts, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Pooled products of scores, in steps; otherwise as `parities`."""
-
-    async def exact(self, query: SumQuery) -> JointRelease:
-        """Ask without noise, for a mechanism that adds its own; the caller accounts for what leaves.
-
-        Raises:
-            ConfigError: the curator is not trusted with exact sums.
-        """
 
 
 @dataclass(frozen=True, eq=False)

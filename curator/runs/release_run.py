@@ -122,7 +122,7 @@ class ReleaseRun:
         abandoned, tell = self._reporter()
 
         async def ask(sums: OwnerSums, settle: Settle) -> bytes:
-            sums.tell = tell
+            sums.report = tell
             record.owner_rows = await sums.invite()
             sums.restore(tuple(self._answers), lambda answer: settle(partial(self._keep, answer)))
             try:
@@ -172,8 +172,13 @@ class ReleaseRun:
         return self._context.participation(self._run, self.record.faults)
 
     def _reporter(self) -> tuple[threading.Event, Tell]:
-        """Make a progress callback for a method's thread; it raises once the returned event is set."""
+        """Make a progress callback for a method's thread; it raises once the returned event is set.
+
+        A report that comes again is not told again: how often it came may follow from draws that are not on
+        disk (`SumOracle.tell`).
+        """
         run, loop, abandoned = self._run, asyncio.get_running_loop(), threading.Event()
+        told: tuple[str, str, float] | None = None
 
         def report(stage: str, line: str, fraction: float) -> None:
             run.tell(StageProgress(stage, line, fraction))
@@ -182,7 +187,10 @@ class ReleaseRun:
         def tell(stage: str, line: str, fraction: float) -> None:
             if abandoned.is_set():  # else the method would train to the end, and this process would wait
                 raise CancelledRunError(f"{run.name} is not carried out any more", "Ask again.")
-            loop.call_soon_threadsafe(report, stage, line, fraction)
+            nonlocal told
+            if (stage, line, fraction) != told:
+                told = stage, line, fraction
+                loop.call_soon_threadsafe(report, *told)
 
         return abandoned, tell
 

@@ -41,6 +41,8 @@ MARGINAL_NOISE = 2.0**32
 """Approximate deviation of the noise on counts, in steps: shares stay within 2^24 to 2^45."""
 PURPOSE = "release"
 """Purpose of the noise that the curator adds."""
+WITHHELD = "numbers that the curator draws; they are told with the release alone"
+"""Line of progress once a method has exact tables."""
 
 
 class OwnerSums:
@@ -49,10 +51,10 @@ class OwnerSums:
     Attributes:
         drawn: numbers of the curator's noise that went into a sketch and tables of counts.
         answers: noisy answers from which further questions follow.
-        tell: called with the progress of a method; by default it does nothing.
+        report: called with the progress of a method; by default it does nothing.
     """
 
-    tell: Tell
+    report: Tell
 
     def __init__(
         self,
@@ -104,7 +106,12 @@ class OwnerSums:
         self._noise = noise_for(PURPOSE)
         self.drawn = 0
         self.answers = Answers()
-        self.tell = _silent
+        self.report = _silent
+        self._has_exact = False
+
+    def tell(self, stage: str, line: str, fraction: float) -> None:
+        """Report a method's progress, without its words and numbers once the method has exact tables."""
+        self.report(*(("measuring", WITHHELD, 0.0) if self._has_exact else (stage, line, fraction)))
 
     @property
     def rows(self) -> int:
@@ -205,6 +212,7 @@ class OwnerSums:
         """Ask for tables of counts, with noise where sigmas are given."""
         query = SumQuery((), Layout(), marginals=marginals)
         if sigmas is None:
+            self._has_exact = True
             return await self._tables(query, None)
         return await self._stored(query, sigmas)
 
@@ -288,10 +296,6 @@ class OwnerSums:
         total = await self._round.secure_total(vector, security, plan_for)
         deviations = [total.deviation / weight for weight in weights]
         return list(zip(vector.tables(total.steps), deviations, strict=True))
-
-    async def exact(self, query: SumQuery) -> JointRelease:
-        """Ask without noise."""
-        return await self.joint(query, None)
 
     async def _with_noise(
         self, vector: SumVector, total: SumTotal, release: PooledRelease | None

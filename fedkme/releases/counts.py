@@ -84,7 +84,7 @@ class Screen:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Products of two scores of numbers, summed with noise (fedkme.releases.scores).
+    """Products of two scores of numbers, summed with noise (fedkme.features.counts).
 
     Attributes:
         ranks: scores of numbers by fine bins that rise with the rank.
@@ -119,7 +119,7 @@ class StoredCounts:
     Attributes:
         schema: schema of the rows.
         settings: public settings of the method, as plain values.
-        mechanism: aim, mst or independent.
+        mechanism: aim, rounds or independent.
         rows: N, public.
         owners: number of owners whose rows were pooled.
         fitted: measurements to which the model is fitted.

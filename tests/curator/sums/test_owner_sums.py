@@ -197,12 +197,11 @@ async def test_only_a_trusted_curator_gets_exact_sums() -> None:
     for at in (trusted, secure):
         await at.pool.invite()
         assert at.pool.exact_sums is (at is trusted)
-    answer = await trusted.pool.exact(QUERY)
+    answer = await trusted.pool.joint(QUERY, None)
     assert answer.event is None
     assert all(embedding.sigma == 0.0 for embedding in answer.embeddings)
-    for ask in (secure.pool.exact(QUERY), secure.pool.joint(QUERY, None)):
-        with pytest.raises(ConfigError, match="exact sums are asked for"):
-            await ask
+    with pytest.raises(ConfigError, match="exact sums are asked for"):
+        await secure.pool.joint(QUERY, None)
     assert not any(owner.parameters for owner in secure.owners.values())
 
 
@@ -239,7 +238,7 @@ async def test_questions_that_do_not_fit_their_noise_are_refused() -> None:
     trusted = At(fakes(5))
     await trusted.pool.invite()
     with pytest.raises(ConfigError, match="weights of a question"):
-        await trusted.pool.exact(SumQuery((MIXED,), BY_CLASS, False, (3,)))
+        await trusted.pool.joint(SumQuery((MIXED,), BY_CLASS, False, (3,)), None)
 
 
 async def test_a_simulation_without_noise_gets_exact_sums() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from curator.releases.marginals.budget import measurement_cost, parity_cost
 from curator.releases.marginals.products import products_cost
+from curator.releases.method import make_method
+from curator.runs.release_run import ReleaseRun
+from curator.sums.owner_sums import WITHHELD
 from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, spec_for
@@ -26,6 +32,7 @@ from fedkme.features.counts import (
 from fedkme.features.sums import Layout
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.protocol import Security
+from fedkme.releases.settings import release_settings
 from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import MOST_PARITIES, Marginals, Parities, ScoreProducts, SumQuery
@@ -166,6 +173,27 @@ async def test_pooled_products_are_those_of_the_whole_table_and_cost_what_was_pa
 def test_a_question_names_no_other_products_than_scores_of_its_schema(question: Callable[[], object]) -> None:
     with pytest.raises(ConfigError):
         question()
+
+
+async def test_progress_says_nothing_of_draws_that_are_not_on_disk() -> None:
+    # AIM told how many marginals it had measured, and the budget's part. A curator that dies in it draws
+    # anew, so that its consumer had heard of two draws and the ledger has one.
+    settings = {"kind": "marginals", "mechanism": "aim", "bins": 2, "ways": 2, "epsilon": 3.0}
+    method = make_method(release_settings(settings), SCHEMA, None, 1)
+    heard: list[list[str]] = [[], []]
+
+    async def made(seed: int) -> bytes:
+        at = At(owners(5), seed=seed)
+        context: Any = Mock(say=lambda _, **what: heard[seed].append(f"{what['line']}, {what['fraction']}"))
+        _, at.pool.report = ReleaseRun(context, Mock())._reporter()
+        await at.pool.invite()
+        release = await method.ask(at.pool)
+        await asyncio.sleep(0)
+        return release
+
+    assert await made(0) != await made(1)
+    assert heard[0] == heard[1]
+    assert heard[0][-1] == f"{WITHHELD}, 0.0"
 
 
 async def test_an_untrusted_curator_gets_no_exact_marginals() -> None:
