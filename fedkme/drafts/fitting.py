@@ -20,6 +20,7 @@ from fedkme.drafts.reading import (
     cells_seen,
     columns_seen,
     dialect_seen,
+    in_another_code,
     much_swallowed,
 )
 from fedkme.drafts.writing import FROM_DATA
@@ -37,7 +38,7 @@ MANY_ROWS = 10
 FEW, RARELY = 4, 0.01
 """Cells outside the bounds, in number or as a share of the rows, up to which they are moved to the bounds."""
 _OTHER_UNITS = 0.5
-"""Share of a file's numbers outside the bounds from which the file may have other units than the others."""
+"""Share of a file's rows outside bounds or lists from which it may have other units or other codes."""
 _UNREAD = 0.1
 """Largest share of a column's rows whose texts are taken as words for an empty cell."""
 
@@ -333,12 +334,15 @@ class _Fitter:
 
     def _names(self, spec: Category | Label, having: Mapping[int, ColumnNeeds]) -> set[int]:
         """Add names that many rows have; rarer ones become `other`, or are rows without a label."""
+        listed = spec.categories if isinstance(spec, Category) else spec.classes
         counts: Counter[str] = Counter()
-        for own in having.values():
-            counts += own.names
+        for place, own in having.items():
+            if own.names.total() <= _OTHER_UNITS * self.rows[place] or not in_another_code(
+                own.names, spec, self.files[place]
+            ):
+                counts += own.names
         if not counts or self.sections_only:
             return set()
-        listed = spec.categories if isinstance(spec, Category) else spec.classes
         often = [name for name, n in counts.items() if n >= MANY_ROWS and name.isprintable()]
         if len(listed) + len(often) > MOST_NAMES:
             often = []

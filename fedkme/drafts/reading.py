@@ -35,6 +35,7 @@ _TRIED = 5
 _FITS = 0.9
 """Least share of a column's cells that a form of dates or a unit has."""
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
+_BRACKETS = re.compile(r"[(\[].*[)\]]$")
 _CODE = re.compile(r"0\d.*")
 """Pattern of digits that are no number, such as a postal code."""
 
@@ -139,8 +140,9 @@ def columns_seen(
         of_persons: the file has the schema's person column.
 
     Returns:
-        Names of the file by the schema's; the schema's names that are guessed, by a translation or as the
-        last one left; the unused columns, none as long as a column is missing, which may be one of them.
+        Names of the file by the schema's; the schema's names that are guessed, by likeness, a translation or
+        as the last one left; the unused columns, none as long as a column is missing, which may be one of
+        them.
     """
     label = [schema.label.name] if schema.label else []
     wanted = list(dict.fromkeys([*needed_names(schema, of_persons=of_persons), *label]))
@@ -154,7 +156,7 @@ def columns_seen(
         for name in [name for name in missing if name not in sources]:
             if (match := finder(name, [each for each in free if each not in sources.values()])) is not None:
                 sources[name] = match
-                guesses |= {name} if finder is _translated else set()
+                guesses |= {name} if finder is not _alike else set()
     lost = [name for name in missing if name not in sources and name not in label]
     unused = [name for name in free if name not in sources.values()]
     if len(lost) == len(unused) == 1:  # the last column of each side
@@ -165,13 +167,19 @@ def columns_seen(
 
 
 def _alike(name: str, header: Sequence[str]) -> str | None:
-    same = [each for each in header if plain_name(each) == plain_name(name)]
+    same = [each for each in header if plain_name(each) == plain_name(name) and _in_same_units(each, name)]
     return same[0] if len(same) == 1 else None
 
 
+def _in_same_units(name: str, other: str) -> bool:
+    """False for "creatinine (mg/dL)" and "Creatinine (umol/L)"."""
+    units = {plain(match[0]) for match in map(_BRACKETS.search, (name, other)) if match}
+    return len(units) < 2
+
+
 def _close(name: str, header: Sequence[str]) -> str | None:
-    by_name = {plain(each): each for each in header}
-    close = difflib.get_close_matches(plain(name), by_name, n=1, cutoff=0.8)
+    by_name = {plain_name(each): each for each in header}
+    close = difflib.get_close_matches(plain_name(name), by_name, n=1, cutoff=0.8)
     return by_name[close[0]] if close and len(plain(name)) > 3 else None
 
 
@@ -288,6 +296,16 @@ def _say_signs(needs: ColumnNeeds, file: DataFile, name: str) -> None:
         units = (*file.units, *needs.units)
         read = file.model_copy(update={"units": units, "columns": columns}).written(name).number_reader()
         needs.unread = Counter({cell: n for cell, n in needs.unread.items() if not is_number(cell, read)})
+
+
+def in_another_code(names: Counter[str], spec: Category | Label, file: DataFile) -> bool:
+    """Check whether a file's own names are classes, or numbers for the schema's words: `map` says which."""
+    read = file.number_reader()
+    listed = spec.categories if isinstance(spec, Category) else spec.classes
+    numbers = 2 * sum(count for name, count in names.items() if is_number(name, read)) > names.total()
+    return isinstance(spec, Label) or numbers != (
+        2 * sum(is_number(name, read) for name in listed) > len(listed)
+    )
 
 
 def _same_numbers(cells: Iterable[str], names: Iterable[str], file: DataFile) -> dict[str, str]:

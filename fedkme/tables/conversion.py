@@ -39,6 +39,7 @@ MOST_CLIPPED, LEAST_CLIPPED = 0.9, 10
 """Share of a column's numbers that `clip` may move, and the moved cells from which this limit holds."""
 _UNITS = "Give the column in the units of the schema, agree on other bounds, or list it under 'ignore'."
 _EMPTY = "an empty cell"
+_SIGNS_OF_NUMBERS = "0123456789.,'+-() \u00a0\u202f\u2019\u2212"
 _NOTHING, _STRANGE, _FOREIGN = -1, -2, -3
 """Places of cells that are empty, that have a name beyond the list, or that hold no name at all."""
 _REMOVE = (
@@ -280,6 +281,9 @@ def _numbers(
     if isinstance(cells, np.ndarray) and date is None:
         return _recoded(cells.astype(np.uint8) if cells.dtype == np.bool_ else cells, codes)
     listed = texts(cells)
+    for unit in file.units if date is None else ():
+        if dressed := sum(cell.strip(_SIGNS_OF_NUMBERS) == unit for cell in listed):
+            findings.swallowed[name, f"with '{unit}', which is left away: no number is converted"] += dressed
     if date is None and file.plain_numbers and "" not in words:
         with suppress(ValueError):
             return _recoded(plain_numbers(listed), codes)

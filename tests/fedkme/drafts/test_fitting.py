@@ -261,3 +261,32 @@ def test_numbers_in_other_units_are_no_codes_and_gaps_do_not_hide_them(folder: P
     assert "column 'weight': nearly all outside the bounds" in output
     assert "127" not in Path("scenario.toml").read_text()
     assert Path("schema.toml").read_text() == schema
+
+
+@pytest.mark.parametrize(
+    ("column", "codes", "added"),
+    [
+        ("sex", "12", False),
+        ("ill", "12", False),
+        ("ill", ["well", "poorly"], False),
+        ("sex", ["x", "y"], True),
+    ],
+)
+def test_other_codes_for_the_same_names_are_no_new_names(
+    folder: Path, column: str, codes: list[str], added: bool
+) -> None:
+    # 1 and 2 for m and w, 1 to 5 for answers, "cancelled" for 1: --fix added them to the schema, and "fit".
+    own = rows()
+    own[column] = [codes[n % 2] for n in range(60)]
+    write("own.csv", own)
+    write("north.csv", rows())
+    scenario(south="own.csv", north="north.csv")
+    typed("check", "schema.toml", "scenario.toml", "--fix", code=0 if added else DataError.code)
+    assert (Path("schema.toml").read_text() != SCHEMA) == added
+    values = tomllib.loads(Path("schema.toml").read_text())
+    names = values["label"]["classes"] if column == "ill" else values["columns"][1]["categories"]
+    mapped = f'{codes[0]} = "{names[0]}", {codes[1]} = "{names[1]}"'
+    settings = f'{{path = "own.csv", columns.{column}.map = {{{mapped}}}}}'
+    text = Path("scenario.toml").read_text().replace('"own.csv"', settings)
+    Path("scenario.toml").write_text(text, encoding="utf-8")
+    assert typed("check", "schema.toml", "scenario.toml").count("no faults") == 2  # the remedy

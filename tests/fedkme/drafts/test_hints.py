@@ -120,6 +120,7 @@ def test_a_draft_asks_about_spellings_and_check_reads_them(
         ("sex", "Geschlecht", True),
         ("age", "edad", True),
         ("seen", "besuchsdatum", True),  # the last that is left
+        ("weight", "weight_g", True),  # the schema may mean kg
     ],
 )
 def test_a_column_is_found_by_its_name_and_a_guess_is_confirmed(
@@ -138,6 +139,20 @@ def test_a_column_is_found_by_its_name_and_a_guess_is_confirmed(
     typed("check", "schema.toml", "owner.toml", "--fix", "--confirm")
     assert "no faults" in typed("check", "schema.toml", "owner.toml")
     assert "# rows" in Path("owner.toml").read_text()
+
+
+def test_units_are_said_to_be_left_away_and_other_ones_are_confirmed(folder: Path) -> None:
+    # Acres below a schema in hectares were "no faults": the numbers were read as they stood, without a word.
+    acres = {"weight": [f"{each} ac" for each in rows()["weight"]]}
+    write("own.csv", rows() | acres)
+    Path("owner.toml").write_text(OWNER + "data = { path = 'own.csv', units = ['ac'] }\n")
+    output = typed("check", "schema.toml", "owner.toml")
+    assert "column 'weight': 60 cells are with 'ac', which is left away: no number is converted" in output
+    Path("schema.toml").write_text(SCHEMA.replace('"weight"', '"weight (kg)"'), encoding="utf-8")
+    write("own.csv", {{"weight": "weight (lb)"}.get(key, key): cells for key, cells in rows().items()})
+    Path("owner.toml").write_text(OWNER + "data = 'own.csv'\n")
+    output = typed("check", "schema.toml", "owner.toml", "--fix", code=DataError.code)
+    assert "not written, for these are guesses: 'weight (lb)' as weight (kg)" in output
 
 
 def test_days_that_may_be_months_are_said_to_be(folder: Path) -> None:
