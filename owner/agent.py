@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import grpc.aio
 
-from fedkme.directives import Accepted, Answer, Directive, Dismiss, Refusal, WordVector
+from fedkme.directives import Accepted, Answer, Directive, Dismiss, Hello, Refusal, WordVector
 from fedkme.errors import ApprovalError, ConnectionFailedError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.archiver import Archiver
@@ -153,7 +153,9 @@ async def attend(
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
     is_welcome, threads = False, AdaptiveThreads()
     answer = runs.answer if lines is None else partial(lines.answer, runs.answer)
-    await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal, runs.schema))
+    newest = codecs.VERSIONS.newest
+    hello = Hello(name, newest, instance, runs.rows, runs.head(), new_journal, runs.schema)
+    await stream.write(hello_to_wire(hello))
     while isinstance(message := await stream.read(), pb.Directive):
         match message.WhichOneof("body"):
             case "fault":

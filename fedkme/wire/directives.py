@@ -6,9 +6,11 @@ the state of a run is checked by whoever has it.
 
 import functools
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
+from google.protobuf.message import Message
 
 from fedkme import directives as said
 from fedkme.arrays import COORDINATES, Numbers
@@ -16,7 +18,6 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable, one_line
 from fedkme.errors import ConfigError, FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.exchange import CellsPlan
-from fedkme.heads.log import Head
 from fedkme.protocol import (
     AuctionTerms,
     Bid,
@@ -30,8 +31,7 @@ from fedkme.protocol import (
     Terms,
 )
 from fedkme.wire import codecs, sums
-from fedkme.wire.channel import fitting
-from fedkme.wire.fields import Field, FieldCodec, number, numbers
+from fedkme.wire.fields import Field, FieldCodec, maybe, number, numbers
 from fedkme.wire.rows import any_rows_from_wire, any_rows_to_wire
 from fedkme.wire.sealed import COSIGNATURE, GIFT, HEAD, OFFER
 from fedkme.wire.v1 import owners_pb2 as pb
@@ -52,18 +52,28 @@ _PRICES, _SPREAD = numbers(COORDINATES, "prices"), number(Numbers(0.0, COORDINAT
 _SECURITY = FieldCodec(Security, pooling_pb2.Security)
 
 
-def _intended_to_wire(summary: IntendedSummary) -> pb.IntendedSummary:
-    planned = map(codecs.event_to_wire, summary.planned)
-    return pb.IntendedSummary(
-        protocol=summary.protocol, rows=summary.rows, planned=planned, dimension=summary.dimension
-    )
-
-
-def _intended_from_wire(message: pb.IntendedSummary) -> IntendedSummary:
-    planned = codecs.events_from_wire(message.planned, MOST_PLANNED["sums"])
-    return IntendedSummary(message.protocol, message.rows, planned, message.dimension)
-
-
+_EVENTS = Field(
+    lambda events: map(codecs.event_to_wire, events),
+    partial(codecs.events_from_wire, most=MOST_PLANNED["sums"]),
+)
+_INTENDED = FieldCodec(IntendedSummary, pb.IntendedSummary, planned=_EVENTS)
+_SUMS = FieldCodec(SumTerms, pb.SumTerms, security=maybe(_SECURITY), ahead=maybe(_INTENDED))
+_INVITE = FieldCodec(
+    Invitation,
+    pb.Invite,
+    ("planned", *MOST_PLANNED),
+    schema_digest=Field(str, str, "schema"),
+    gift=maybe(GIFT),
+    expected=Field(str, one_line),
+)
+_HELLO = FieldCodec(
+    Hello,
+    pb.Hello,
+    ("versions",),
+    rows=Field(int, int, optional=True),
+    head=maybe(HEAD),
+    schema_digest=Field(str, str, "schema"),
+)
 _STEPS: dict[str, Codec] = {
     codec.kind.step: codec
     for codec in (sums.PROPOSAL, sums.KEYS, sums.ROSTER, sums.DELIVERY, sums.SURVIVORS, sums.ENDORSEMENTS)
@@ -74,7 +84,7 @@ _FIELDS: dict[type, dict[str, Field]] = {
     said.AskSums: {"query": Field(sums.query_to_wire, sums.query_from_wire)},
     Consider: {
         "schema_digest": Field(str, str, "schema"),
-        "summary": Field(_intended_to_wire, _intended_from_wire),
+        "summary": Field(_INTENDED.to_wire, _INTENDED.from_wire),
         "expected": Field(str, said.one_line),
     },
     said.KeepHead: {"head": Field(HEAD.to_wire, HEAD.from_wire)},
@@ -171,33 +181,23 @@ def _body(message: pb.Directive, question: str) -> Body:
 
 def invitation_to_wire(invitation: Invitation) -> pb.Invite:
     """An invitation; the name of the run travels in the envelope."""
-    message = pb.Invite(
-        schema_digest=invitation.schema,
-        consumer=invitation.consumer,
-        protocol=invitation.protocol,
-        planned=map(codecs.event_to_wire, invitation.planned),
-        gift=None if invitation.gift is None else GIFT.to_wire(invitation.gift),
-        expected=invitation.expected,
-    )
-    match invitation.terms:
-        case AuctionTerms() as terms:
-            message.auction.features.CopyFrom(codecs.features_to_wire(terms.features))
-            message.auction.target.CopyFrom(codecs.mean_to_wire(terms.target))
-            message.auction.rows = terms.rows
-            message.auction.heard.extend(map(codecs.disclosure_to_wire, terms.heard))
-        case CellTerms() as terms:
+    planned = map(codecs.event_to_wire, invitation.planned)
+    return _INVITE.to_wire(invitation, planned=planned, **_terms_to_wire(invitation.terms))
+
+
+def _terms_to_wire(terms: Terms) -> dict[str, Message]:
+    match terms:
+        case AuctionTerms():
+            features, target = codecs.features_to_wire(terms.features), codecs.mean_to_wire(terms.target)
+            heard = map(codecs.disclosure_to_wire, terms.heard)
+            return {
+                "auction": pb.AuctionTerms(features=features, target=target, rows=terms.rows, heard=heard)
+            }
+        case CellTerms():
             plan = CellsPlan(terms.code_book, terms.gamma, 0.0, terms.classes, terms.fill)
             scale = 0.0 if terms.noise is None else terms.noise.scale
-            message.cells.CopyFrom(
-                pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=scale, rows=terms.rows)
-            )
-        case SumTerms(security, ahead):
-            message.sums.SetInParent()
-            if security is not None:
-                message.sums.security.CopyFrom(_SECURITY.to_wire(security))
-            if ahead is not None:
-                message.sums.ahead.CopyFrom(_intended_to_wire(ahead))
-    return fitting(message)
+            return {"cells": pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=scale, rows=terms.rows)}
+    return {"sums": _SUMS.to_wire(terms)}
 
 
 def invitation_from_wire(message: pb.Invite, run: str) -> Invitation:
@@ -209,16 +209,8 @@ def invitation_from_wire(message: pb.Invite, run: str) -> Invitation:
     kind = message.WhichOneof("terms")
     if kind is None:
         raise ProtocolError("the curator invites to a run that is not known here", "Update this owner.")
-    return Invitation(
-        run,
-        message.schema_digest,
-        message.consumer,
-        message.protocol,
-        codecs.events_from_wire(message.planned, MOST_PLANNED[kind]),
-        _terms(message, kind),
-        GIFT.from_wire(message.gift) if message.HasField("gift") else None,
-        one_line(message.expected),
-    )
+    planned = codecs.events_from_wire(message.planned, MOST_PLANNED[kind])
+    return _INVITE.from_wire(message, run=run, planned=planned, terms=_terms(message, kind))
 
 
 def _terms(message: pb.Invite, kind: str) -> Terms:
@@ -232,9 +224,7 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
         plan = codecs.CELLS.from_wire(message.cells.plan)
         noise, rows = _count_noise(message.cells.scale), message.cells.rows
         return CellTerms(plan.code_book, plan.gamma, noise, rows, plan.classes, plan.fill)
-    sums = message.sums
-    ahead = _intended_from_wire(sums.ahead) if sums.HasField("ahead") else None
-    return SumTerms(_SECURITY.from_wire(sums.security) if sums.HasField("security") else None, ahead)
+    return _SUMS.from_wire(message.sums)
 
 
 def _count_noise(scale: float) -> HistogramNoise | None:
@@ -294,32 +284,12 @@ def hello_from_wire(message: pb.Hello) -> Hello:
         ProtocolVersionError: it speaks no version that is spoken here.
     """
     version = codecs.common_version(message.versions, message.name or "a nameless party")
-    rows = message.rows if message.HasField("rows") else None
-    head = HEAD.from_wire(message.head) if message.HasField("head") else None
-    return Hello(
-        message.name, version, message.instance, rows, head, message.new_journal, message.schema_digest
-    )
+    return _HELLO.from_wire(message, version=version)
 
 
-def hello_to_wire(
-    name: str,
-    instance: bytes,
-    rows: int,
-    head: Head | None = None,
-    new_journal: bool = False,
-    schema: str = "",
-) -> pb.OwnerMessage:
-    """Say hello as a process of this release; see `Hello`."""
-    hello = pb.Hello(
-        name=name,
-        versions=codecs.VERSIONS,
-        instance=instance,
-        rows=rows,
-        head=None if head is None else HEAD.to_wire(head),
-        new_journal=new_journal,
-        schema_digest=schema,
-    )
-    return pb.OwnerMessage(hello=hello)
+def hello_to_wire(hello: Hello) -> pb.OwnerMessage:
+    """Say hello as a process of this release."""
+    return pb.OwnerMessage(hello=_HELLO.to_wire(hello, versions=codecs.VERSIONS))
 
 
 def welcome_to_wire(epoch: int, runs: Iterable[str], version: int) -> pb.Directive:

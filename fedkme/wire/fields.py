@@ -1,7 +1,7 @@
 """Codecs of values with the same fields as a message: tables of fields in place of pairs of functions."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,11 +20,13 @@ class Field(NamedTuple):
         encode: converts the value's form to the message's.
         decode: converts the message's form to the value's; raises a FedkmeError for a malformed one.
         name: name of the field in the value; None: the same as in the message.
+        optional: True where None in the value is a field that the message does not have.
     """
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
     name: str | None = None
+    optional: bool = False
 
 
 class FieldCodec(Generic[ValueT, MessageT]):
@@ -34,41 +36,51 @@ class FieldCodec(Generic[ValueT, MessageT]):
         kind: the class of the value.
     """
 
-    def __init__(self, kind: type[ValueT], message: type[MessageT], **special: Field) -> None:
+    def __init__(
+        self, kind: type[ValueT], message: type[MessageT], besides: Collection[str] = (), /, **special: Field
+    ) -> None:
         """Pair a class of values with a class of messages.
 
         Args:
             kind: class of the value; its constructor takes all fields by name, and may refuse values.
             message: class of the message.
+            besides: fields of the message that the codec leaves to its callers.
             special: fields that differ between the two, by their names in the message.
         """
         self.kind = kind
         self._message = message
         self._special = tuple((name, entry.name or name, entry) for name, entry in special.items())
         names = (field.name for field in message.DESCRIPTOR.fields)
-        self._same = tuple(name for name in names if name not in special)
+        self._same = tuple(name for name in names if name not in special and name not in besides)
 
-    def to_wire(self, value: ValueT) -> MessageT:
-        """Encode a value.
+    def to_wire(self, value: ValueT, **besides: Any) -> MessageT:
+        """Encode a value, with the message's fields `besides`.
 
         Raises:
             MessageTooLargeError: the message is over the limit.
         """
         fields = {name: getattr(value, name) for name in self._same}
         for name, ours, field in self._special:
-            fields[name] = field.encode(getattr(value, ours))
-        return fitting(self._message(**fields))
+            plain = getattr(value, ours)
+            fields[name] = None if field.optional and plain is None else field.encode(plain)
+        return fitting(self._message(**fields, **besides))
 
-    def from_wire(self, message: MessageT) -> ValueT:
-        """Decode a message.
+    def from_wire(self, message: MessageT, **besides: Any) -> ValueT:
+        """Decode a message, into a value with the fields `besides`.
 
         Raises:
             FedkmeError: the value's class or a field's `decode` refuses the content.
         """
         fields = {name: getattr(message, name) for name in self._same}
         for name, ours, field in self._special:
-            fields[ours] = field.decode(getattr(message, name))
-        return self.kind(**fields)
+            absent = field.optional and not message.HasField(name)
+            fields[ours] = None if absent else field.decode(getattr(message, name))
+        return self.kind(**fields, **besides)
+
+
+def maybe(codec: FieldCodec[Any, Any]) -> Field:
+    """Field of a value that is encoded as a message, or of None."""
+    return Field(codec.to_wire, codec.from_wire, optional=True)
 
 
 def many(codec: FieldCodec[Any, Any], name: str | None = None) -> Field:

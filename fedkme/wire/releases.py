@@ -3,24 +3,30 @@
 from fedkme.arrays import Numbers
 from fedkme.exchange import ReleaseRequest, StageProgress
 from fedkme.wire import codecs
-from fedkme.wire.fields import FieldCodec, number
+from fedkme.wire.fields import Field, FieldCodec, number
 from fedkme.wire.v1 import releases_pb2 as pb
+
+_REQUEST = FieldCodec(
+    ReleaseRequest,
+    pb.ReleaseRequest,
+    ("versions", "attach"),
+    name=Field(str, str, "consumer"),
+    schema_digest=Field(str, str, "schema"),
+)
 
 
 def request_to_wire(request: ReleaseRequest) -> pb.ReleaseRequest:
-    """Encode a request."""
-    return pb.ReleaseRequest(
-        versions=codecs.VERSIONS,
-        name=request.consumer,
-        request_id=request.request_id,
-        schema_digest=request.schema,
-        settings=request.settings,
-    )
+    """Encode a request.
+
+    Raises:
+        MessageTooLargeError: the settings do not fit into a message.
+    """
+    return _REQUEST.to_wire(request, versions=codecs.VERSIONS)
 
 
 def request_from_wire(message: pb.ReleaseRequest) -> ReleaseRequest:
     """Decode a request."""
-    return ReleaseRequest(message.name, message.request_id, message.schema_digest, message.settings)
+    return _REQUEST.from_wire(message)
 
 
 STAGE = FieldCodec(

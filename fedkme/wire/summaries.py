@@ -11,30 +11,41 @@ from fedkme.exchange import Offer, Outcome, Plan, RoundProgress, SummaryChoice, 
 from fedkme.features.hashes import REFERENCE_HASHES
 from fedkme.tables.table import Row
 from fedkme.wire import codecs
-from fedkme.wire.fields import Field, FieldCodec, number, numbers
+from fedkme.wire.fields import Field, FieldCodec, maybe, number, numbers
 from fedkme.wire.rows import hashes_from_wire, hashes_to_wire
 from fedkme.wire.sealed import GIFT, MOST_OFFERED, OFFER, gifts_from_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
 
 
+def _some(rows: int) -> int:
+    if rows < 1:
+        raise ProtocolError("a request has no rows or no kernel")
+    return rows
+
+
+def _deviation(value: float) -> float:
+    if value and not 2.0**-20 <= value <= COORDINATES.high:
+        raise ProtocolError("a request names noise on counts that is none")
+    return value
+
+
+_REQUEST = FieldCodec(
+    SummaryRequest,
+    pb.SummaryRequest,
+    ("versions", "gamma_from_seeds"),
+    name=Field(str, str, "consumer"),
+    schema_digest=Field(str, str, "schema"),
+    rows=Field(int, _some),
+    gamma=Field(float, float, optional=True),
+    count_deviation=Field(float, _deviation),
+)
+
+
 def request_to_wire(request: SummaryRequest) -> pb.SummaryRequest:
     """Encode a request."""
-    message = pb.SummaryRequest(
-        name=request.consumer,
-        request_id=request.request_id,
-        versions=codecs.VERSIONS,
-        rows=request.rows,
-        schema_digest=request.schema,
-        validation_rows=request.validation_rows,
-        labelled=request.labelled,
-        count_deviation=request.count_deviation,
-    )
-    if request.gamma is None:
-        message.gamma_from_seeds = True
-    else:
-        message.gamma = request.gamma
-    return message
+    from_seeds = True if request.gamma is None else None
+    return _REQUEST.to_wire(request, versions=codecs.VERSIONS, gamma_from_seeds=from_seeds)
 
 
 def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
@@ -43,37 +54,38 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
     Raises:
         ProtocolError: the request has no rows or no kernel, or its noise is out of range.
     """
-    if message.rows < 1 or message.WhichOneof("kernel") is None:
+    if message.WhichOneof("kernel") is None:
         raise ProtocolError("a request has no rows or no kernel")
-    if message.count_deviation and not 2.0**-20 <= message.count_deviation <= COORDINATES.high:
-        raise ProtocolError("a request names noise on counts that is none")
-    return SummaryRequest(
-        message.name,
-        message.request_id,
-        message.schema_digest,
-        message.rows,
-        message.validation_rows,
-        message.gamma if message.HasField("gamma") else None,
-        message.labelled,
-        message.count_deviation,
-    )
+    return _REQUEST.from_wire(message)
+
+
+_RELATIVE = numbers(Numbers(0.0, COORDINATES.high), "what is expected of a summary")
+CHOICE = FieldCodec(
+    SummaryChoice,
+    pb.SummaryChoice,
+    ratio=number(Numbers(0.0, codecs.MOST_RHO), "rows of owners for each of a summary"),
+    relative_mmd2=Field(tuple, lambda values: tuple(_RELATIVE.decode(values[:1]).tolist())),
+    line=Field(str, one_line),
+    disagrees=Field(str, one_line),
+)
+"""Choice of a protocol; its lines are shown on terminals."""
+_PLAN = FieldCodec(
+    Plan,
+    pb.Plan,
+    ("version", "features"),
+    cells=maybe(codecs.CELLS),
+    hashed=Field(bool, bool, "sealed"),
+    offers=Field(
+        lambda offers: [*map(OFFER.to_wire, offers)],
+        lambda messages: tuple(map(OFFER.from_wire, messages[:MOST_OFFERED])),
+    ),
+    choice=maybe(CHOICE),
+)
 
 
 def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
     """Encode a plan in a version of the wire contract that the consumer understands."""
-    return pb.Plan(
-        version=version,
-        run=plan.run,
-        features=codecs.features_to_wire(plan.features),
-        offered=plan.offered,
-        cells=None if plan.cells is None else codecs.CELLS.to_wire(plan.cells),
-        hashed=plan.sealed,
-        secret_draw=plan.secret_draw,
-        offers=[OFFER.to_wire(offer) for offer in plan.offers],
-        choice=None if plan.choice is None else CHOICE.to_wire(plan.choice),
-        landmarks=plan.landmarks,
-        packs=plan.packs,
-    )
+    return _PLAN.to_wire(plan, version=version, features=codecs.features_to_wire(plan.features))
 
 
 def plan_from_wire(message: pb.Plan, width: int) -> Plan:
@@ -82,18 +94,7 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
     Raises:
         ProtocolError: the plan's features or cells are malformed or unknown.
     """
-    return Plan(
-        message.run,
-        codecs.features_from_wire(message.features, width),
-        message.offered,
-        codecs.CELLS.from_wire(message.cells) if message.HasField("cells") else None,
-        message.hashed,
-        message.secret_draw,
-        tuple(OFFER.from_wire(offer) for offer in message.offers[:MOST_OFFERED]),
-        CHOICE.from_wire(message.choice) if message.HasField("choice") else None,
-        message.landmarks,
-        message.packs,
-    )
+    return _PLAN.from_wire(message, features=codecs.features_from_wire(message.features, width))
 
 
 def offer_to_messages(offer: Offer, packed: bool = False) -> list[pb.ConsumerMessage]:
@@ -145,16 +146,6 @@ def offer_from_messages(
     return Offer(target, histogram, validation, disclosures, gifts, reference, picks, classes)
 
 
-_RELATIVE = numbers(Numbers(0.0, COORDINATES.high), "what is expected of a summary")
-CHOICE = FieldCodec(
-    SummaryChoice,
-    pb.SummaryChoice,
-    ratio=number(Numbers(0.0, codecs.MOST_RHO), "rows of owners for each of a summary"),
-    relative_mmd2=Field(tuple, lambda values: tuple(_RELATIVE.decode(values[:1]).tolist())),
-    line=Field(str, one_line),
-    disagrees=Field(str, one_line),
-)
-"""Choice of a protocol; its lines are shown on terminals."""
 PROGRESS = FieldCodec(RoundProgress, pb.Progress, points_accessed=Field(int, int, "accessed"))
 """Progress of a run."""
 OPENED = number(Numbers(0.0, 2.0**36), "the time of a run")
