@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -20,6 +20,7 @@ from fedkme.extensions import INSTRUMENTS, VERBS, entries, load
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from rich.console import Console  # imported at the first print: a party's process starts without it
+    from rich.table import Table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value alone, for programs.")]
 """Option of every verb that prints a result; the help's `epilog` gives the shape of the value."""
@@ -143,6 +144,35 @@ def console(*, for_people: bool = True) -> Console:
 
     stream = sys.stdout if for_people else sys.stderr
     return Console(file=stream, width=None if stream.isatty() else _WIDTH, highlight=False)
+
+
+def table_of(
+    header: Sequence[str], rows: Iterable[Sequence[str]] = (), *, ruled: bool = False, **style: Any
+) -> Table:
+    """Return a table for people.
+
+    Args:
+        header: names of the columns; `>` before a name aligns the column to the right, and `<` to the left
+            without breaking its cells; all other columns fold.
+        rows: cells by row.
+        ruled: whether to draw lines around cells.
+        style: settings of `rich.table.Table`.
+    """
+    from rich.table import Table
+
+    plain: dict[str, Any] = {"box": None, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    table = Table(**(style if ruled else plain | style))
+    for name in header:
+        whole = name.startswith((">", "<"))
+        table.add_column(
+            name.lstrip("<>"),
+            justify="right" if name.startswith(">") else "left",
+            no_wrap=whole,
+            overflow="ellipsis" if whole else "fold",
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _plain(value: Any) -> Any:

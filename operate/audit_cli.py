@@ -22,7 +22,7 @@ from fedkme.ledgers.witnesses import are_signed, check_files
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction, leaves
-from fedkme.verbs import AsJson, Verbs, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 from sim.config import load_simulation
 from sim.engines.run_folder import AUTHORITY, read_record
 from sim.evaluation.metrics import published_variant
@@ -203,14 +203,9 @@ def ledger(
 def as_table(stated: Sequence[PrivacyStatement], delta: float, notes: Sequence[str]) -> Table:
     """Make the matrix: a line per data set and observer, with reasons for no bound numbered as in `notes`."""
     relations = sorted({each.neighbouring for each in stated} - {"any"})
-    table = Table(
-        title=f"epsilon at delta = {delta:g}, {', '.join(relations)}; only 'sound' is proven; -: no claim"
-    )
-    for column in ("protected", "observer"):
-        table.add_column(column, overflow="fold")
-    for column in ("sound", "published", "raw rows"):
-        table.add_column(column, no_wrap=True, justify="right")
-    table.add_column("how", overflow="fold")
+    title = f"epsilon at delta = {delta:g}, {', '.join(relations)}; only 'sound' is proven; -: no claim"
+    header = ("protected", "observer", ">sound", ">published", ">raw rows", "how")
+    table = table_of(header, title=title, ruled=True)
     before = ""
     for (protected, observer, unit), pair in groupby(
         stated, lambda each: (each.protected, each.observer, each.unit)

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from curator.payouts.allowance import draw_payout
 from curator.payouts.gains import GainRelease, WinRelease, by_exact_gains, by_noised_gains, by_noised_wins
@@ -28,7 +27,7 @@ from curator.payouts.payout import (
 from fedkme.errors import ConfigError, StoreError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocols import PROTOCOLS, Protocol
-from fedkme.verbs import AsJson, Verbs, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 from sim.engines.run_folder import read_record
 
 app = Verbs()
@@ -146,13 +145,9 @@ def show(payout: Payout, out: Console) -> None:
     """Print the table of amounts, and the privacy cost of showing it."""
     audience = "each owner may see its own" if payout.audience == "owners" else "CURATOR ONLY"
     out.print(f"{payout.method}: {payout.total:,} in all; {audience}", highlight=False)
-    table = Table()
-    table.add_column("owner", overflow="fold")
-    for column in ("amount", "share"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for name, amount in payout.amounts.items():
-        table.add_row(name, f"{amount:,}", f"{100 * payout.shares[name]:.2f} %")
-    out.print(table)
+    shares = payout.shares
+    rows = ((name, f"{amount:,}", f"{100 * shares[name]:.2f} %") for name, amount in payout.amounts.items())
+    out.print(table_of(("owner", ">amount", ">share"), rows, ruled=True))
     out.print(f"tells owners of each other: {payout.tells}", highlight=False)
 
 
@@ -161,10 +156,11 @@ def _rank(standings: Sequence[Standing], as_json: bool) -> None:
         print_json([asdict(standing) for standing in standings])
         return
     out = console()
-    table = Table("", "owner", "distance to D_v", "+- 95 %")
-    for place, standing in enumerate(standings, 1):
-        table.add_row(str(place), standing.owner, f"{standing.distance:.4f}", f"{standing.margin:.4f}")
-    out.print(table)
+    rows = (
+        (str(place), standing.owner, f"{standing.distance:.4f}", f"{standing.margin:.4f}")
+        for place, standing in enumerate(standings, 1)
+    )
+    out.print(table_of(("", "owner", ">distance to D_v", ">+- 95 %"), rows, ruled=True))
     out.print("tells nothing new: computed from private histograms already paid for", highlight=False)
 
 

@@ -15,7 +15,7 @@ from consumer.results import CSV, alone, place_of
 from fedkme.errors import ConfigError, NotMadeError
 from fedkme.ops.derivation import Derivation
 from fedkme.protocols import TARGET
-from fedkme.verbs import AsJson, Verbs, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 from sim.arguments import ComparedWith, JobsText, ScenarioKeys, ScenarioName
 
 if TYPE_CHECKING:
@@ -154,17 +154,11 @@ def sweep_command(
 
 def print_combinations(axes: Sequence[str], rows: Sequence[dict[str, Any]], screen: Console) -> None:
     """Print the table of a sweep: a line for each combination of settings."""
-    from rich.table import Table
-
     from sim.sweep.page import combinations
 
     header, cells = combinations(axes, rows)
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    for place, name in enumerate(header):
-        table.add_column(name, justify="left" if place < len(axes) else "right", overflow="fold")
-    for line in cells:
-        table.add_row(*line)
-    screen.print(table)
+    figures = (f">{name}" for name in header[len(axes) :])
+    screen.print(table_of([*header[: len(axes)], *figures], cells))
 
 
 def closing_lines(result: SweepResult) -> list[str]:
@@ -230,7 +224,7 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the simulations of a folder, the newest last, with their settings, status and quality."""
-    from sim.report.runs import past_runs, table_of
+    from sim.report.runs import past_runs, table_of_runs
 
     if folder != Path("runs") and not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}", "Name the folder that holds the runs' folders.")
@@ -241,6 +235,6 @@ def runs(
         screen = console()
         if not screen.is_terminal:
             screen.width = 10_000  # a pipe has no width: print each run on one line, with whole names
-        screen.print(table_of(rows))
+        screen.print(table_of_runs(rows))
     else:
         typer.echo(f"{folder} has no simulation that ended; `fedkme sim run digits` makes one")

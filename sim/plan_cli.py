@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from curator.planning.formulas import PublicFacts, run_facts
 from curator.planning.plan import FACTOR, WITHIN, Recommendation, make_plan
 from curator.planning.ways import MEASURED, Way, ways_of
 from fedkme.cells.repeated_requests import deviation_of_asks, words_of_asks
 from fedkme.embeddings.kernels import domain_gamma
-from fedkme.verbs import AsJson, Verbs, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 from sim.arguments import ScenarioKeys, ScenarioName
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import build_scenario, check_target
@@ -78,15 +77,12 @@ def show(advice: Recommendation, asks: str, console: Console) -> None:
         f"{facts.seed_rows} public rows for a code book",
         highlight=False,
     )
-    table = Table(
-        box=None,
-        pad_edge=False,
-        caption=f"MMD^2 to D_v with weights over that of p random rows alike; {WITHIN} of the trials on "
-        f"other data were within {FACTOR} times",
+    caption = (
+        f"MMD^2 to D_v with weights over that of p random rows alike; {WITHIN} of the trials on other data "
+        f"were within {FACTOR} times"
     )
-    for column in ("protocol", "MMD^2", "rows accessed", "proven", "concern"):
-        number = column in ("MMD^2", "rows accessed")
-        table.add_column(column, justify="right" if number else "left", no_wrap=column != "concern")
+    header = ("<protocol", ">MMD^2", ">rows accessed", "<proven", "concern")
+    table = table_of(header, caption=caption, padding=(0, 1))
     for estimate in advice.estimates:
         mark = "bold" if estimate.name == advice.recommended else None
         table.add_row(
@@ -106,14 +102,9 @@ def show(advice: Recommendation, asks: str, console: Console) -> None:
 
 def show_ways(ways: Sequence[Way], console: Console) -> None:
     """Print what a consumer can do, in five lines."""
-    table = Table(
-        box=None,
-        pad_edge=False,
-        caption=f"error: MMD^2 to fresh rows over exact greedy's, median of {MEASURED} of other data",
-    )
-    header = ("you can take", "rows leave", "epsilon of owners", "of D_v", "error", "where")
-    for place, name in enumerate(header):
-        table.add_column(name, justify="right" if 0 < place < 5 else "left", no_wrap=place < 5)
+    caption = f"error: MMD^2 to fresh rows over exact greedy's, median of {MEASURED} of other data"
+    header = ("<you can take", ">rows leave", ">epsilon of owners", ">of D_v", ">error", "where")
+    table = table_of(header, caption=caption, padding=(0, 1))
     for way in ways:
         numbers = (f"{way.rows:,}", f"{way.owners_epsilon:g}", f"{way.validation_epsilon:g}")
         table.add_row(way.name, *numbers, way.error, way.use)

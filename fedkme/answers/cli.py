@@ -12,7 +12,7 @@ from fedkme.answers.card import rows_of
 from fedkme.answers.correlations import Target
 from fedkme.answers.grammar import CALLS
 from fedkme.errors import QuestionError
-from fedkme.verbs import AsJson, Verbs, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 
 app = Verbs()
 
@@ -80,13 +80,10 @@ ask.__doc__ = f"{ask.__doc__}\n\nCalls: {', '.join(CALLS)}; each with where COND
 
 def print_table(answers: Sequence[Answer]) -> None:
     """Print answers for a person, and how many of them noise hides."""
-    from rich.table import Table
-
     several = len({answer.target for answer in answers}) > 1
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", overflow="fold")
-    for name in ("estimate", "95 % interval", "noise", "sampling", "unseen", *(["about"] if several else [])):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = table_of(["", ">estimate", ">95 % interval", ">noise", ">sampling", ">unseen"])
+    if several:
+        table.add_column("about", justify="right", no_wrap=True)
     previous = ""
     for question, group, *figures in rows_of(answers):
         if group and question != previous:

@@ -68,6 +68,17 @@ def kernel_mean_at(x: Rows, points: Rows, gamma: float) -> FloatArray:
     return sums / count
 
 
+def kernel_sum_at(x: Rows, points: Rows, weights: FloatArray, gamma: float) -> FloatArray:
+    """sum_j weights_j k(x_i, points_j) at each row of x, (m,) float64; memory does not grow with m k."""
+    sums = np.zeros(len(x))
+    for start in range(0, len(x), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        for first in range(0, len(points), BLOCK_ROWS):
+            part = slice(first, first + BLOCK_ROWS)
+            sums[rows] += rbf(x[rows], points[part], gamma) @ weights[part]
+    return sums
+
+
 def mean_kernel(x: Rows, y: Rows, gamma: float) -> float:
     """Mean of k over all pairs of a row of x (m, n) and a row of y (k, n), in bounded memory.
 

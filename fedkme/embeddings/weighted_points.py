@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray, Rows
-from fedkme.embeddings.kernels import BLOCK_ROWS, kernel_mean_at, rbf
+from fedkme.embeddings.kernels import kernel_mean_at, kernel_sum_at, rbf
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import DataError
 
@@ -63,20 +63,9 @@ def uniform_points(points: Rows) -> WeightedPoints:
     return WeightedPoints(rows, np.full(len(rows), 1.0 / max(len(rows), 1)))
 
 
-def embedding_at(released: WeightedPoints, rows: Rows, gamma: float) -> FloatArray:
-    """sum_m w_m k(z_m, x) at each row x, (k, n) -> (k,) float64; memory does not grow with k M."""
-    values = np.zeros(len(rows))
-    for start in range(0, len(rows), BLOCK_ROWS):
-        at = slice(start, start + BLOCK_ROWS)
-        for first in range(0, len(released), BLOCK_ROWS):
-            part = slice(first, first + BLOCK_ROWS)
-            values[at] += rbf(rows[at], released.points[part], gamma) @ released.weights[part]
-    return values
-
-
 def inner(left: WeightedPoints, right: WeightedPoints, gamma: float) -> float:
     """Inner product of the two functions in the RKHS."""
-    return float(left.weights @ embedding_at(right, left.points, gamma))
+    return float(left.weights @ kernel_sum_at(left.points, right.points, right.weights, gamma))
 
 
 def distance(left: WeightedPoints, right: WeightedPoints, gamma: float) -> float:

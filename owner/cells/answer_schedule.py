@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedkme.embeddings.kernels import kernel_sum_at
 from fedkme.protocol import Fill
-from owner.cells.fill import ANCHORS, Span, candidates_for, herd, target_scores
+from owner.cells.fill import ANCHORS, Span, candidates_for, herd
 
 MARGIN = 4.0
 """Factor on the estimated time, for a host that is busier than during the measurement."""
@@ -54,7 +55,7 @@ def measured(columns: int) -> Pace:
     """Measure the pace of this host on random rows with `columns` encoded columns; once a process."""
     rows, alike = np.random.default_rng(0).random((_ROWS, columns)), np.full(_ROWS, 1.0 / _ROWS)
     began = time.perf_counter()
-    scores = target_scores(rows, rows, alike, 1.0)
+    scores = kernel_sum_at(rows, rows, alike, 1.0)
     scored = time.perf_counter()
     herd(rows, scores, _PICKS, 1.0)
     herded = time.perf_counter()

@@ -41,7 +41,7 @@ import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.directives import FillOrder
-from fedkme.embeddings.kernels import BLOCK_ROWS, rbf
+from fedkme.embeddings.kernels import kernel_sum_at, rbf
 from fedkme.errors import DataError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Fill
@@ -68,24 +68,6 @@ def cell_weights(cells: IntArray, order: FloatArray) -> FloatArray:
         return np.full(len(cells), 1.0 / max(len(cells), 1))
     weights: FloatArray = (share / total / np.maximum(sizes, 1))[cells]
     return weights
-
-
-def target_scores(at: Rows, rows: Rows, weights: FloatArray, gamma: float) -> FloatArray:
-    """t_j(x) = sum_y weight(y) k(x, y) at some own rows x, (c,); memory does not grow with c m_j.
-
-    Args:
-        at: rows x, encoded, (c, n).
-        rows: all own rows, encoded, (m_j, n).
-        weights: weights of `cell_weights`, (m_j,).
-        gamma: gamma of the kernel.
-    """
-    scores = np.zeros(len(at))
-    for start in range(0, len(at), BLOCK_ROWS):
-        block = slice(start, start + BLOCK_ROWS)
-        for first in range(0, len(rows), BLOCK_ROWS):
-            part = slice(first, first + BLOCK_ROWS)
-            scores[block] += rbf(at[block], rows[part], gamma) @ weights[part]
-    return scores
 
 
 def herd(
@@ -176,7 +158,7 @@ def design(rows: Rows, weights: FloatArray, count: int, gamma: float, drawn: Int
     pool = _pool(weights, candidates_for(len(rows), count), drawn, random)
     anchors, shares = _anchors(weights, random)
     span = Span(
-        rows[pool], rows[anchors], shares, target_scores(rows[pool], rows, weights, gamma), picks, gamma
+        rows[pool], rows[anchors], shares, kernel_sum_at(rows[pool], rows, weights, gamma), picks, gamma
     )
     for place in np.searchsorted(pool, drawn[:picks]).tolist():
         span.add(place)
@@ -303,5 +285,5 @@ def fill_order(rows: Rows, cells: IntArray, order: FillOrder, drawn: IntArray, r
     weights = cell_weights(cells, order.shares)
     if rule.fill == "design":
         return design(rows, weights, order.count, rule.gamma, drawn, rule.seed)
-    scores = target_scores(rows, rows, weights, rule.gamma)
+    scores = kernel_sum_at(rows, rows, weights, rule.gamma)  # t_j(x) = sum_y weight(y) k(x, y)
     return np.concatenate([drawn, herd(rows, scores, order.count - len(drawn), rule.gamma, drawn)])

@@ -17,6 +17,7 @@ from fedkme.ledgers.windows import begin_of
 from fedkme.privacy.accountants import Bound, Sound
 from fedkme.privacy.events import OWNERS, Event
 from fedkme.store import OPEN, Store
+from fedkme.verbs import table_of
 from owner.consent.approvals import Approval, Asked, asked_in, left_in
 from owner.consent.history import History
 from owner.consent.policy import towards
@@ -267,43 +268,30 @@ def _runs(history: History, store: Store, figures: _Figures, delta: float) -> li
 
 
 def _limits_table(status: Status) -> Table:
-    table = Table(title="limits", title_justify="left", expand=False)
-    table.add_column("limit", overflow="fold")
-    for column in ("used", "may be", "left"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for what, used, most in status.limits():
-        remaining = _left(used, most)
-        table.add_row(
-            what,
-            _number(used),
-            "any" if most is None else _number(most),
-            "any" if remaining is None else _number(remaining),
-        )
-    return table
+    rows = (
+        (what, _number(used), _limit(most), _limit(_left(used, most))) for what, used, most in status.limits()
+    )
+    header = ("limit", ">used", ">may be", ">left")
+    return table_of(header, rows, ruled=True, title="limits", title_justify="left")
 
 
 def _runs_table(status: Status) -> Table:
     curators = ", ".join(sorted({run.curator for run in status.runs})) or "nobody"
-    table = Table(title=f"what left to {curators}, and on to consumers", title_justify="left")
-    for column in ("run", "for", "protocol"):
-        table.add_column(column, overflow="fold")
-    for column in ("asked", "rows", "sums", "epsilon"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for column in ("status", "began"):
-        table.add_column(column, no_wrap=True)
-    for run in status.runs:
-        table.add_row(
-            run.run,
-            run.consumer or "-",
-            run.protocol or "-",
-            str(run.asked) if run.asked else "-",
-            str(run.rows),
-            str(run.sums) if run.sums else "-",
-            _number(run.cost.epsilon),
-            run.status,
-            _time(run.began),
+    title = f"what left to {curators}, and on to consumers"
+    header = ("run", "for", "protocol", ">asked", ">rows", ">sums", ">epsilon", "<status", "<began")
+    rows = (
+        (
+            *(run.run, run.consumer or "-", run.protocol or "-"),
+            *(str(run.asked or "-"), str(run.rows), str(run.sums or "-"), _number(run.cost.epsilon)),
+            *(run.status, _time(run.began)),
         )
-    return table
+        for run in status.runs
+    )
+    return table_of(header, rows, ruled=True, title=title, title_justify="left")
+
+
+def _limit(most: float | None) -> str:
+    return "any" if most is None else _number(most)
 
 
 def _left(used: float, most: float | None) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fedkme.verbs import AsJson, Verbs, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,8 +86,6 @@ def match(
 
 def print_matched(metrics: Mapping[str, Any], screen: Console) -> None:
     """Print the consumer's result: the verdict, and the table of candidates to train on."""
-    from rich.table import Table
-
     from fedkme.pages.html import number
     from fedkme.verdict import lines_of
     from sim.report import privacy
@@ -106,9 +104,4 @@ def print_matched(metrics: Mapping[str, Any], screen: Console) -> None:
     for line in lines:
         print_line(line, screen)
     if metrics["training"] is not None:
-        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        for place, name in enumerate(TRAINING_HEADER):
-            table.add_column(name, justify="left" if place == 0 else "right", overflow="fold")
-        for row in training_rows(metrics["training"]):
-            table.add_row(*row)
-        screen.print(table)
+        screen.print(table_of(TRAINING_HEADER, training_rows(metrics["training"])))

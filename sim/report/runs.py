@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from fedkme.pages.html import number
+from fedkme.verbs import table_of
 from sim.evaluation.metrics import FORMS
 from sim.formatting import distance
 
@@ -48,22 +49,18 @@ def past_runs(folder: Path) -> list[PastRun]:
     return sorted(_found(folder), key=lambda run: (run.ended, run.directory))
 
 
-def table_of(runs: Sequence[PastRun]) -> Table:
+def table_of_runs(runs: Sequence[PastRun]) -> Table:
     """Return the runs as a table for a terminal."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("run", overflow="fold")
-    for name in ("ended, UTC", "of", "scenario"):
-        table.add_column(name, no_wrap=True)
-    for name in ("rows", "seen", "MMD^2"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("outcome", no_wrap=True)
-    for run in runs:
-        table.add_row(
+    rows = (
+        (
             *(run.directory, run.ended[5:16].replace("T", " "), run.what, run.scenario),
             *(f"{run.rows:,}", number(run.accessed), distance(run.mmd2)),
             run.status if run.status != "complete" else run.verdict or run.status,
         )
-    return table
+        for run in runs
+    )
+    header = ("run", "<ended, UTC", "<of", "<scenario", ">rows", ">seen", ">MMD^2", "<outcome")
+    return table_of(header, rows)
 
 
 def _found(folder: Path) -> Iterator[PastRun]:

@@ -17,6 +17,7 @@ from fedkme.config import load_json
 from fedkme.errors import ConfigError
 from fedkme.pages.html import number
 from fedkme.tables.files import read_arrays
+from fedkme.verbs import table_of
 from fedkme.verdict import FORMS, lines_of
 from sim import formatting
 from sim.families import Words, words_of
@@ -246,10 +247,7 @@ def _table(m: formatting.Metrics) -> Table | None:
         cells = {name: f"{scores[kind]:.1%}" for name, scores in by_name.items() if kind in scores}
         columns.append((formatting.model(kind), cells))
     columns = [column for column in columns if column[1]]
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    table.add_column("")
-    for title, _ in columns:
-        table.add_column(title, justify="right", no_wrap=True)
+    table = table_of(["", *(f">{title}" for title, _ in columns)])
     for name in m["mmd2"]:
         style = "bold" if name == "summary" else ""
         table.add_row(

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from fedkme.embeddings.kernels import rbf
+from fedkme.embeddings.kernels import kernel_sum_at, rbf
 from fedkme.embeddings.mmd import mmd2
 from fedkme.embeddings.prune import candidates, greedy, prune, swapped
 from fedkme.errors import DataError, NotEnoughRowsError
-from owner.cells.fill import cell_weights, herd, target_scores
+from owner.cells.fill import cell_weights, herd
 from sim.evaluation.baselines import exact_kernel_greedy
 
 GAMMA = 0.7
@@ -20,7 +20,7 @@ ORDER = np.array([0.5, 0.0, 0.2, 0.3, 0.1])  # the code book has cell 4, this ow
 
 
 def herded(rows: np.ndarray, cells: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
-    return herd(rows, target_scores(rows, rows, cell_weights(cells, order), GAMMA), count, GAMMA)
+    return herd(rows, kernel_sum_at(rows, rows, cell_weights(cells, order), GAMMA), count, GAMMA)
 
 
 def brute_force(rows: np.ndarray, weights: np.ndarray, count: int) -> list[int]:
@@ -59,7 +59,7 @@ def test_an_owner_without_the_cells_weighs_its_rows_alike() -> None:
 
 
 def test_rows_that_are_sent_in_any_case_are_not_picked() -> None:
-    scores = target_scores(ROWS, ROWS, cell_weights(CELLS, ORDER), GAMMA)
+    scores = kernel_sum_at(ROWS, ROWS, cell_weights(CELLS, ORDER), GAMMA)
     best = herd(ROWS, scores, 3, GAMMA)
     others = herd(ROWS, scores, 40, GAMMA, best)
     assert sorted([*best.tolist(), *others.tolist()]) == list(range(40))
@@ -76,7 +76,7 @@ def test_scores_do_not_depend_on_blocks() -> None:
     weights = np.zeros(2500)
     weights[::2] = 1.0 / 1250
     assert np.allclose(
-        target_scores(rows, rows, weights, GAMMA), rbf(rows, rows, GAMMA) @ weights, atol=1e-12
+        kernel_sum_at(rows, rows, weights, GAMMA), rbf(rows, rows, GAMMA) @ weights, atol=1e-12
     )
     with pytest.raises(DataError, match="finite scores"):
         herd(ROWS, np.full(40, np.nan), 3, GAMMA)
