@@ -237,10 +237,8 @@ class Requests:
         lines = self._store.ledger(0 if last is None else last.last)
         used = {about.run for about in disclosures_in(row.line for row in lines)}
         if run in used | Archived.of(self._store).runs:
-            raise errors.ProtocolError(
-                f"the curator calls a new run {run}, the name of an earlier run",
-                "Nothing of D_v left: ask the curator's operator.",
-            )
+            cause = f"the curator calls a new run {run}, the name of an earlier run"
+            raise errors.ProtocolError(cause, "Nothing of D_v left: ask the curator's operator.")
 
     def keep(self, document: RequestDocument, lines: tuple[Disclosure, ...]) -> None:
         """Store a request's offer with its lines, all or nothing; afterwards the offer may leave.
@@ -291,9 +289,8 @@ class Requests:
 
 def _check_name(run: str) -> None:
     if not run or not fits_ledgers(run) or run == REQUEST:
-        raise errors.ProtocolError(
-            "the curator gives a run a name that does not fit in ledgers", "Look at its software."
-        )
+        cause = "the curator gives a run a name that does not fit in ledgers"
+        raise errors.ProtocolError(cause, "Look at its software.")
 
 
 def _used(documents: Iterable[RequestDocument]) -> dict[bytes, Explained]:
@@ -317,7 +314,5 @@ def _document(row: RunRow) -> RequestDocument:
     try:
         return request_document_from_bytes(row.document)
     except (DecodeError, errors.ProtocolError):
-        raise errors.StoreError(
-            f"the store holds a request of {row.peer} that this release cannot read",
-            "Use the release that wrote it, or a later one.",
-        ) from None
+        cause = f"the store holds a request of {row.peer} that this release cannot read"
+        raise errors.StoreError(cause, "Use the release that wrote it, or a later one.") from None

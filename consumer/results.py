@@ -95,6 +95,5 @@ def remove_result(path: Path) -> None:
 
 def unwritten(path: Path, error: OSError) -> StoreError:
     """Make the error for a file that cannot be written; the request stays open."""
-    return StoreError(
-        f"{path} cannot be written: {error.strerror}", "Make room, and ask again: the request is kept."
-    )
+    cause = f"{path} cannot be written: {error.strerror}"
+    return StoreError(cause, "Make room, and ask again: the request is kept.")

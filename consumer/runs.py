@@ -101,10 +101,8 @@ def _check_asked(run: str, document: RequestDocument | None, p: int, validation:
         ConfigError: p or D_v differs.
     """
     if document is not None and (document.request.rows, document.data) != (p, validation.digest()):
-        raise ConfigError(
-            f"{run} was asked for with another p, or another D_v, than this configuration has",
-            "Watch it with the configuration by which it was asked for.",
-        )
+        cause = f"{run} was asked for with another p, or another D_v, than this configuration has"
+        raise ConfigError(cause, "Watch it with the configuration by which it was asked for.")
 
 
 def _document(settings: ConsumerSettings, run: str) -> RequestDocument | None:

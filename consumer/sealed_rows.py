@@ -90,10 +90,8 @@ class RunKeys:
                 refused(offer.name, error)
         giver.close()
         if not gifts:
-            raise IdentityError(
-                f"no owner of {self.keys.run} offers keys that are its own",
-                "The curator may have put its own in their place: ask the owners.",
-            )
+            cause = f"no owner of {self.keys.run} offers keys that are its own"
+            raise IdentityError(cause, "The curator may have put its own in their place: ask the owners.")
         return gifts
 
     def open(self, sealed: Sequence[HashedRow]) -> list[Row]:
@@ -103,9 +101,8 @@ class RunKeys:
             SealedBoxError: a box was altered, moved or made up, or came twice.
         """
         if len({row.box for row in sealed}) < len(sealed):
-            raise SealedBoxError(
-                f"a sealed row of {self.keys.run} came twice", "The curator repeated it; ask the owners."
-            )
+            cause = f"a sealed row of {self.keys.run} came twice"
+            raise SealedBoxError(cause, "The curator repeated it; ask the owners.")
         return [row for row in open_rows(sealed, self.keys.opener, self.secret) if len(row.values)]
 
 
@@ -139,10 +136,9 @@ def keys_for(plan: Plan, document: RequestDocument | None) -> RunKeys | None:
         return None
     secrets = None if document is None else document.secrets
     if secrets is None or secrets[0].run != plan.run:
-        raise SealedBoxError(
-            f"the rows of {plan.run} are sealed, and their keys are not in this consumer's store",
-            "Follow it with the 'journal' of the open request; keys go when the summary is written.",
-        )
+        cause = f"the rows of {plan.run} are sealed, and their keys are not in this consumer's store"
+        remedy = "Follow it with the 'journal' of the open request; keys go when the summary is written."
+        raise SealedBoxError(cause, remedy)
     return RunKeys(*secrets)
 
 
@@ -170,10 +166,9 @@ def opened(
             codecs.values_of(rows, schema.width)
             odd = len(rows) < len(sealed) or any(len(row.features) != h1.spec.dimension for row in sealed)
             if odd or mismatched(rows, sealed, schema, h1):
-                raise SealedBoxError(
-                    f"a sealed row of {keys.keys.run} is not the one that was chosen by its hash",
-                    "An owner hashed one row and sealed another; ask again without this owner.",
-                )
+                cause = f"a sealed row of {keys.keys.run} is not the one that was chosen by its hash"
+                remedy = "An owner hashed one row and sealed another; ask again without this owner."
+                raise SealedBoxError(cause, remedy)
     elif len(rows) < len(received):
         raise ProtocolError("the curator passes on sealed rows in a run without sealed rows", "Ask again.")
     return _table(rows, schema)

@@ -355,6 +355,5 @@ def _listen(
 
         return server.add_secure_port(settings.listen, renewing_server_credentials(file, tell))
     except RuntimeError:
-        raise ConfigError(
-            f"{settings.listen} cannot be listened on", "Choose a free port and an address of this machine."
-        ) from None
+        cause = f"{settings.listen} cannot be listened on"
+        raise ConfigError(cause, "Choose a free port and an address of this machine.") from None

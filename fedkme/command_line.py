@@ -58,10 +58,8 @@ def _check_names(arguments: Sequence[str]) -> None:
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise CommandLineError(
-                f"{name!a} is not text in UTF-8",
-                "Rename the file or folder, or set LC_ALL=C.UTF-8 where its name is in UTF-8.",
-            ) from None
+            remedy = "Rename the file or folder, or set LC_ALL=C.UTF-8 where its name is in UTF-8."
+            raise CommandLineError(f"{name!a} is not text in UTF-8", remedy) from None
 
 
 def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:

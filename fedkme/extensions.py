@@ -69,10 +69,8 @@ def entries(group: str) -> Mapping[str, EntryPoint]:
     by_name: dict[str, EntryPoint] = {}
     for entry in sorted(installed().select(group=group), key=lambda entry: entry.name):
         if (other := by_name.setdefault(entry.name, entry)) is not entry:
-            raise ExtensionError(
-                f"{_package(other)} and {_package(entry)} both register '{entry.name}' in {group}",
-                "Uninstall one of them.",
-            )
+            cause = f"{_package(other)} and {_package(entry)} both register '{entry.name}' in {group}"
+            raise ExtensionError(cause, "Uninstall one of them.")
     return by_name
 
 
@@ -131,13 +129,11 @@ class Registry(Generic[ModelT]):
         entry = self.table()[kind]
         chosen: Any = implementation(entry, kind) if isinstance(entry, str) else entry
         if self.base not in getattr(chosen, "__mro__", ()):
-            raise ExtensionError(
-                f"the class that is registered as '{kind}' is no subclass of {self.base.__name__}", _MEND
-            )
+            cause = f"the class that is registered as '{kind}' is no subclass of {self.base.__name__}"
+            raise ExtensionError(cause, _MEND)
         if (named := chosen.model_fields[self.key].default) != kind:
-            raise ExtensionError(
-                f"the {self.noun} '{kind}' calls itself '{named}' in '{self.key}' of its settings", _MEND
-            )
+            cause = f"the {self.noun} '{kind}' calls itself '{named}' in '{self.key}' of its settings"
+            raise ExtensionError(cause, _MEND)
         cls: type[ModelT] = chosen
         return cls
 

@@ -117,14 +117,11 @@ class PartySettings(Settings):
         if is_loopback(host):
             return
         if self.plaintext:
-            raise ConfigError(
-                f"plaintext is refused for {address}", "Use an identity; plaintext is for loopback."
-            )
+            cause = f"plaintext is refused for {address}"
+            raise ConfigError(cause, "Use an identity; plaintext is for loopback.")
         if self.simulation_seed is not None:
-            raise ConfigError(
-                f"seeded randomness is refused for {address}",
-                "Remove 'simulation_seed': noise for real data comes from the operating system.",
-            )
+            remedy = "Remove 'simulation_seed': noise for real data comes from the operating system."
+            raise ConfigError(f"seeded randomness is refused for {address}", remedy)
 
     def noise_for(self, party: str) -> NoiseFor:
         """This party's private randomness: seeded in a simulation, else the operating system's."""

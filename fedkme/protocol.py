@@ -259,9 +259,8 @@ class Order:
         elif question == "invite":
             raise ProtocolError(f"{self._run} has begun already", "Start another run.")
         elif question not in self._legal:
-            raise fault_of_curator(
-                f"{self._run} is of the protocol {self._protocol!r}, which asks for no {question!r}"
-            )
+            cause = f"{self._run} is of the protocol {self._protocol!r}, which asks for no {question!r}"
+            raise fault_of_curator(cause)
         elif question not in self._table[self.state]:
             raise fault_of_curator(f"{self._run} asks {self._owner} for {question!r} out of turn, or twice")
 

@@ -199,9 +199,8 @@ def _by_name(rows: Iterable[Protocol]) -> dict[str, Protocol]:
     protocols: dict[str, Protocol] = {}
     for row in (variant for each in rows for variant in _variants(each)):
         if protocols.setdefault(row.name, row) is not row:
-            raise ExtensionError(
-                f"two protocols are called '{row.name}'", "Uninstall the package that brings one of them."
-            )
+            cause = f"two protocols are called '{row.name}'"
+            raise ExtensionError(cause, "Uninstall the package that brings one of them.")
     return protocols
 
 
@@ -239,10 +238,8 @@ def _checked(name: str, row: object, group: str, family: Family) -> Protocol:
         or (row.name, row.family, row.rows) != (name, family, rows)
         or not row.settings
     ):
-        raise ExtensionError(
-            f"'{name}' in {group} has no row for the table of protocols",
-            "Register what auction_protocol or release_protocol returns, under the name of the row.",
-        )
+        remedy = "Register what auction_protocol or release_protocol returns, under the name of the row."
+        raise ExtensionError(f"'{name}' in {group} has no row for the table of protocols", remedy)
     return row
 
 

@@ -95,10 +95,8 @@ def missing_instrument(verb: str) -> MissingDependencyError:
     """Make the error of a verb whose distribution is not installed."""
     package = INSTRUMENTS[verb][0]
     pip = "`pip install fedkme-audit`, or " if package == "fedkme-audit" else ""
-    return MissingDependencyError(
-        f"`fedkme {verb}` is part of {package}, which is not installed",
-        f"Run {pip}`make venv` in a clone of the repository, whose .venv has it.",
-    )
+    remedy = f"Run {pip}`make venv` in a clone of the repository, whose .venv has it."
+    return MissingDependencyError(f"`fedkme {verb}` is part of {package}, which is not installed", remedy)
 
 
 def _absent(verb: str) -> typer.Typer:

@@ -93,10 +93,8 @@ def verify_runs(
             colon = ":" if " " in verdict.word else ""
             typer.echo(f"{verdict.word + colon:<5} {verdict.about}{noted}")
     if faults:
-        raise LedgerError(
-            f"ledgers have {faults} faults" if faults > 1 else "a ledger has a fault",
-            "Read the lines above; keep the files as they are.",
-        )
+        cause = f"ledgers have {faults} faults" if faults > 1 else "a ledger has a fault"
+        raise LedgerError(cause, "Read the lines above; keep the files as they are.")
     gaps = [f"not given, hence not compared: {', '.join(absent)}"] if absent else []
     gaps += ["signatures of heads not verified, for want of --authority"] if unsigned else []
     remedy = "Give what is missing, or --partial to verify a part."

@@ -40,10 +40,8 @@ def read_configuration(path: Path) -> PartySettings | SimulationSettings:
         return load_simulation(str(path))
     role = _role(values)
     if role is None:
-        raise ConfigError(
-            f"{path.name} is not the configuration of a party",
-            "An owner's has 'data', a consumer's 'request' or 'release', a curator's 'directory'.",
-        )
+        remedy = "An owner's has 'data', a consumer's 'request' or 'release', a curator's 'directory'."
+        raise ConfigError(f"{path.name} is not the configuration of a party", remedy)
     if role == "consumer" and "release" in values:
         return load_release_settings(path)
     return load_settings(_PARTIES[role][0], path)

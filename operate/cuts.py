@@ -37,10 +37,8 @@ def with_cuts(evidence: CountEvidence, pieces: int) -> Schema:
             column, changed = column.model_copy(update={"cuts": cuts}), True
         columns.append(column)
     if not changed:
-        raise DataError(
-            "the release has no number that was counted by fine bins",
-            "Make a release of marginals with 'fine' above 1, of a schema that has numbers without cuts.",
-        )
+        remedy = "Make a release of marginals with 'fine' above 1, of a schema that has numbers without cuts."
+        raise DataError("the release has no number that was counted by fine bins", remedy)
     return Schema.model_validate(evidence.schema.model_copy(update={"columns": tuple(columns)}).model_dump())
 
 

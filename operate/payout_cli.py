@@ -72,9 +72,8 @@ def payout(
         _rank(inputs.ranking(), as_json)
         return
     if price is not None and (method is not PayoutBasis.ROWS or epsilon is not None):
-        raise ConfigError(
-            "a price per row goes with --method rows alone", "Leave out --price, or the other options."
-        )
+        cause = "a price per row goes with --method rows alone"
+        raise ConfigError(cause, "Leave out --price, or the other options.")
     if epsilon is not None:
         request = {"method": method.value, "total": total, "epsilon": epsilon, "clip": clip}
         make = partial(noised, inputs, method, total, epsilon, clip)
@@ -125,19 +124,15 @@ def noised(
         raise ConfigError(f"{method} of this run costs nothing: it needs no noise", "Leave out --epsilon.")
     _need_gains(inputs)
     if inputs.protocol.base not in NOISED:
-        raise ConfigError(
-            f"with the auction '{inputs.protocol.base}' owners' rows have no finite epsilon to add to",
-            "Keep payouts of this run at the curator, or pay a price per row.",
-        )
+        cause = f"with the auction '{inputs.protocol.base}' owners' rows have no finite epsilon to add to"
+        raise ConfigError(cause, "Keep payouts of this run at the curator, or pay a price per row.")
     if method is PayoutBasis.ROWS:
         return by_rows_noised(inputs.accessed, total, epsilon, noise)
     if method is PayoutBasis.WINS:
         return by_noised_wins(inputs.wins(), total, WinRelease(epsilon), noise)
     if clip is None:
-        raise ConfigError(
-            "winning gains without a clip have no sensitivity: epsilon would be infinite",
-            "Give --clip, or use --method wins.",
-        )
+        cause = "winning gains without a clip have no sensitivity: epsilon would be infinite"
+        raise ConfigError(cause, "Give --clip, or use --method wins.")
     return by_noised_gains(inputs.gains(), total, GainRelease(epsilon, clip, inputs.rounds), noise)
 
 
@@ -166,10 +161,8 @@ def _rank(standings: Sequence[Standing], as_json: bool) -> None:
 
 def _need_gains(inputs: PayoutInputs) -> None:
     if not inputs.ranked:
-        raise ConfigError(
-            f"{inputs.protocol.title} has no winning gains: no party learns which rows survive",
-            "Use --method rows, or mixture with protocol=cells.",
-        )
+        cause = f"{inputs.protocol.title} has no winning gains: no party learns which rows survive"
+        raise ConfigError(cause, "Use --method rows, or mixture with protocol=cells.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,10 +226,8 @@ class PayoutInputs:
         """
         self._check_released()
         if self.standings is None:
-            raise ConfigError(
-                f"the record of {self.run} does not say the noise of its histograms",
-                "Rank owners by a run of this version.",
-            )
+            cause = f"the record of {self.run} does not say the noise of its histograms"
+            raise ConfigError(cause, "Rank owners by a run of this version.")
         return self.standings
 
     def mixture(self) -> Mapping[str, float]:
@@ -252,10 +243,8 @@ class PayoutInputs:
 
     def _check_released(self) -> None:
         if not self.released:
-            raise ConfigError(
-                f"{self.run} released no histograms to compute a value from",
-                "Use --method rows or wins, or run with protocol=cells and cells.coalitions=false.",
-            )
+            remedy = "Use --method rows or wins, or run with protocol=cells and cells.coalitions=false."
+            raise ConfigError(f"{self.run} released no histograms to compute a value from", remedy)
 
 
 def read_inputs(directory: Path) -> PayoutInputs:
@@ -287,9 +276,8 @@ def read_inputs(directory: Path) -> PayoutInputs:
             weights=record.get("mixture_weights"),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise StoreError(
-            f"the record in {directory} is damaged, or not a run's", "Restore the run's folder."
-        ) from None
+        cause = f"the record in {directory} is damaged, or not a run's"
+        raise StoreError(cause, "Restore the run's folder.") from None
 
 
 def _standings(record: Mapping[str, Any]) -> list[Standing] | None:

@@ -236,9 +236,8 @@ def _fix(
     edits: dict[Path, list[Change]] = {}
     if checked.changes:
         if schema_file.suffix != ".toml":
-            raise ConfigError(
-                f"{schema_file} is no TOML, and is not edited", "Make the printed changes by hand."
-            )
+            cause = f"{schema_file} is no TOML, and is not edited"
+            raise ConfigError(cause, "Make the printed changes by hand.")
         edits[schema_file] = [
             Change((*place_of(values, each.column), each.key), each.value, each.remark)
             for each in checked.changes
@@ -281,10 +280,8 @@ def cuts(
 
     evidence = AskedFolder(release).evidence
     if not isinstance(evidence, CountEvidence):
-        raise DataError(
-            f"{release} is not a release of marginals",
-            "Make a release of marginals: it counts numbers by bins.",
-        )
+        cause = f"{release} is not a release of marginals"
+        raise DataError(cause, "Make a release of marginals: it counts numbers by bins.")
     _put(with_cuts(evidence, pieces).to_toml(), out)
 
 

@@ -103,10 +103,8 @@ def approve(
     """Approve runs of an owner whose policy says `approval = "manual"`; the owner then takes part in them."""
     settings = load_settings(OwnerSettings, config)
     if settings.policy.approval != "manual":
-        raise ConfigError(
-            f"{config.name} asks for no approval",
-            "Set 'approval = \"manual\"' in [policy], and start the owner.",
-        )
+        cause = f"{config.name} asks for no approval"
+        raise ConfigError(cause, "Set 'approval = \"manual\"' in [policy], and start the owner.")
     if fault := fault_of_name(consumer, "consumer") or fault_of_protocol(protocol):
         raise ConfigError(f"nothing was approved: {fault}", "Correct the name.")
     if (protocol in names("sums")) == (rows > 0):

@@ -62,10 +62,8 @@ class RunHandler(ABC):
             if self._starts_again(directive):
                 self._order.state = "new"
             elif directive.seq != self.last + 1:
-                raise OwnerFaultError(
-                    f"{self._owner} does not know what {self.run} asked before this",
-                    "Its journal was lost; the run goes on without it.",
-                )
+                cause = f"{self._owner} does not know what {self.run} asked before this"
+                raise OwnerFaultError(cause, "Its journal was lost; the run goes on without it.")
             answer = self._checked(directive)
             self._note(directive)
         except FedkmeError as error:

@@ -39,10 +39,8 @@ class Sealer:
 
 def lost_keys(owner: str) -> SealedBoxError:
     """Make the error for a sealed run that another process of the owner began."""
-    return SealedBoxError(
-        f"{owner} was started again, and the keys that it sealed rows with are gone",
-        "The run goes on without it; ask again for a run with it.",
-    )
+    cause = f"{owner} was started again, and the keys that it sealed rows with are gone"
+    return SealedBoxError(cause, "The run goes on without it; ask again for a run with it.")
 
 
 class KeyRing:
@@ -85,15 +83,11 @@ class KeyRing:
         """
         keys = self._keys.pop(run, None)
         if keys is None:
-            raise SealedBoxError(
-                f"{self._name} has no keys for {run}: its process was started again, or never offered any",
-                "Ask again for a run; this one goes on without the owner.",
-            )
+            cause = f"{self._name} has no keys for {run}: its process was started again, or never offered any"
+            raise SealedBoxError(cause, "Ask again for a run; this one goes on without the owner.")
         if gift is None:
-            raise SealedBoxError(
-                f"{self._name} is to seal rows in {run} and was given no secret for it",
-                "Look at the consumer's log: it says whose keys it did not take.",
-            )
+            cause = f"{self._name} is to seal rows in {run} and was given no secret for it"
+            raise SealedBoxError(cause, "Look at the consumer's log: it says whose keys it did not take.")
         taker = self._taker(keys, consumer)
         taker.offer()
         return Sealer(taker.take(gift), gift.giver.box)

@@ -109,10 +109,9 @@ def check_descriptors(owners: Sequence[OwnerSettings]) -> str:
     most, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[1], _needed(owners)
     count = len(owners)
     if most != resource.RLIM_INFINITY and most < needed:
-        raise ConfigError(
-            f"{count} owners need {needed} file descriptors and a process here may have {most}",
-            "Raise the hard limit (ulimit -Hn, LimitNOFILE=), or let several processes share the owners.",
-        )
+        cause = f"{count} owners need {needed} file descriptors and a process here may have {most}"
+        remedy = "Raise the hard limit (ulimit -Hn, LimitNOFILE=), or let several processes share the owners."
+        raise ConfigError(cause, remedy)
     allowed = "any number" if most == resource.RLIM_INFINITY else str(most)
     return f"{count} owners need {needed} file descriptors at most, of {allowed}"
 

@@ -181,10 +181,8 @@ class RunManager:
         """Offer keys for a run that has not begun; keys say nothing about rows, so nothing is stored."""
         self._check_name(run)
         if self._keys is None or not run:
-            raise errors.PolicyError(
-                f"{self._name} takes part in no runs whose rows go sealed",
-                "Ask it for other summaries alone.",
-            )
+            cause = f"{self._name} takes part in no runs whose rows go sealed"
+            raise errors.PolicyError(cause, "Ask it for other summaries alone.")
         return self._keys.offer(run)
 
     def _considered(self, request: Consider) -> directives.Answer:
@@ -227,9 +225,8 @@ class RunManager:
     def _check_name(self, run: str) -> None:
         """Refuse a run whose name does not fit in stores, logs and ledgers."""
         if not fits_ledgers(run):
-            raise errors.fault_of_curator(
-                f"{self._name} is asked about a run whose name is long or not printable"
-            )
+            cause = f"{self._name} is asked about a run whose name is long or not printable"
+            raise errors.fault_of_curator(cause)
 
     def _opened(self, directive: directives.Directive) -> RunHandler:
         run = directive.run
@@ -240,10 +237,8 @@ class RunManager:
         elif row.status != OPEN:
             raise errors.OwnerFaultError(f"{self._name} has left {run}", "Start another run.")
         elif digest_from_bytes(row.document) != self._data:
-            raise errors.OwnerFaultError(
-                f"{self._name} holds other rows than those that {run} was begun with",
-                "Restore the file, or let the run go on without this owner.",
-            )
+            cause = f"{self._name} holds other rows than those that {run} was begun with"
+            raise errors.OwnerFaultError(cause, "Restore the file, or let the run go on without this owner.")
         entries = self._journal.entries(run)
         first = (entries[0].directive if entries else directive).body
         if not isinstance(first, Invitation):
@@ -262,19 +257,16 @@ class RunManager:
             raise self._not_in(run)
         self._check_room()
         if len(self._refused) >= MOST_REFUSED:
-            raise errors.PolicyError(
-                f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed",
-                errors.CURATOR_FAULT,
-            )
+            cause = f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed"
+            raise errors.PolicyError(cause, errors.CURATOR_FAULT)
         self._store.open_run(run, self._curator, digest_to_bytes(self._data))
 
     def _check_room(self) -> None:
         """Refuse a run while as many as the policy allows are open."""
         if self._in_runs() >= self._runs_at_once:
-            raise errors.PolicyError(
-                f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
-                "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy.",
-            )
+            cause = f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once"
+            remedy = "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy."
+            raise errors.PolicyError(cause, remedy)
 
     def _not_in(self, run: str) -> errors.ProtocolError:
         return errors.ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")

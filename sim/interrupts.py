@@ -58,9 +58,8 @@ class Interrupts:
         except asyncio.CancelledError:
             if not self._told:
                 raise
-            raise InterruptedRunError(
-                "the run was interrupted", "The partial results are in the run's folder."
-            ) from None
+            cause = "the run was interrupted"
+            raise InterruptedRunError(cause, "The partial results are in the run's folder.") from None
         finally:
             self._cancel = None
 

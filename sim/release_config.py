@@ -42,10 +42,8 @@ def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) ->
         values.pop(unused, None)
     if isinstance(written, dict) and "kind" in written:  # release.toml of a run's folder
         if written["kind"] != method:
-            raise ConfigError(
-                f"{path.name} is of a release by {written['kind']!r}",
-                f"Run: fedkme release {written['kind']}",
-            )
+            cause = f"{path.name} is of a release by {written['kind']!r}"
+            raise ConfigError(cause, f"Run: fedkme release {written['kind']}")
         values["release"] = written
     else:
         values["release"] = {"kind": method, **(written.get(method) or {})}

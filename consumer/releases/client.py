@@ -129,21 +129,18 @@ class Request:
                 saved = release_request_from_bytes(self._path.read_bytes())
                 self.request = replace(self.request, request_id=saved.request_id)
                 if saved != self.request:
-                    raise ConfigError(
-                        f"{self._path} holds another request, whose release has not arrived",
-                        "Finish that request, choose another 'output', or cancel it and remove the file.",
-                    )
+                    cause = f"{self._path} holds another request, whose release has not arrived"
+                    remedy = "Finish that request, choose another 'output', or cancel it and remove the file."
+                    raise ConfigError(cause, remedy)
                 return
             make_folder(settings.output)
             write_result(self._path, release_request_to_bytes(self.request))
         except DecodeError:
-            raise ConfigError(
-                f"{self._path} is not what this release writes", "Move it away to make a new request."
-            ) from None
+            cause = f"{self._path} is not what this release writes"
+            raise ConfigError(cause, "Move it away to make a new request.") from None
         except OSError as error:
-            raise ConfigError(
-                f"{self._path} cannot be read: {error.strerror}", "Correct its rights."
-            ) from None
+            cause = f"{self._path} cannot be read: {error.strerror}"
+            raise ConfigError(cause, "Correct its rights.") from None
 
     def done(self) -> None:
         """Remove the request: its release arrived, or never will."""

@@ -119,10 +119,8 @@ def expectation(release: Release, h: Callable[[FloatArray], FloatArray]) -> Esti
     points, weights = release.points.points, release.points.weights
     values = np.asarray(h(points), np.float64)
     if values.shape != weights.shape or not np.isfinite(values).all():
-        raise DataError(
-            "the function does not return one finite number for each point",
-            "Give a function of (M, n) points that returns (M,) numbers.",
-        )
+        cause = "the function does not return one finite number for each point"
+        raise DataError(cause, "Give a function of (M, n) points that returns (M,) numbers.")
     beta = one_column(release.embedding, release.features)
     sigma = release.embedding.sigma
     at = release.features.of_model(to_model(points, release.features))
@@ -228,9 +226,8 @@ def two_sample_test(
     """
     released = one_column(embedding, features)
     if sample.ndim != 2 or sample.shape[1] != features.schema.encoded_width or len(sample) < 10:
-        raise DataError(
-            f"a sample of shape {sample.shape} cannot be tested", "Give at least ten rows of model space."
-        )
+        cause = f"a sample of shape {sample.shape} cannot be tested"
+        raise DataError(cause, "Give at least ten rows of model space.")
     at: FloatArray = features.of_model(np.asarray(sample, np.float64))
     L = len(at)
     shift = released - at.mean(axis=0)

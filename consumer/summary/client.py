@@ -87,10 +87,9 @@ async def summarize(
             plan, messages, party.schema, reporter, keys_for(plan, request.document), keep
         )
     if request.document.plan is None:
-        raise ProtocolError(
-            f"the curator says that it has D_v for {plan.run}, and this consumer's store has no offer",
-            "Restore the newest store; else give the request up by choosing another 'output'.",
-        )
+        cause = f"the curator says that it has D_v for {plan.run}, and this consumer's store has no offer"
+        remedy = "Restore the newest store; else give the request up by choosing another 'output'."
+        raise ProtocolError(cause, remedy)
     return summary
 
 

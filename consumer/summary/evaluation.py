@@ -170,10 +170,8 @@ def require_models() -> None:
 
 
 def _no_models() -> MissingDependencyError:
-    return MissingDependencyError(
-        "training models on the summary needs scikit-learn, which is not installed",
-        "Run `pip install 'fedkme[sim]'`, or set `downstream` to false.",
-    )
+    cause = "training models on the summary needs scikit-learn, which is not installed"
+    return MissingDependencyError(cause, "Run `pip install 'fedkme[sim]'`, or set `downstream` to false.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,10 +46,9 @@ def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | None, C
     if menu is None or not isinstance(how, HistogramNoise) or not request.picks:
         return None, how
     if menu.picks > request.picks:
-        raise ConfigError(
-            f"the plan lets D_v pick {menu.picks} directions, and the consumer allows {request.picks}",
-            "Raise 'picks' of the request, or ask a curator whose 'cells.picks' is no more.",
-        )
+        cause = f"the plan lets D_v pick {menu.picks} directions, and the consumer allows {request.picks}"
+        remedy = "Raise 'picks' of the request, or ask a curator whose 'cells.picks' is no more."
+        raise ConfigError(cause, remedy)
     return menu, histogram_of(menu, request.privacy.of_row)
 
 
@@ -190,10 +189,8 @@ def make_offer(
     reference = None if keys is None or h1 is None else keys.reference(h1, schema)
     target, histogram, rows, classes = None, None, None, None
     if request.share == "rows" and h1 is not None:
-        raise ConfigError(
-            "the curator chooses by hashes that it cannot compute, so that D_v is of no use to it",
-            "Set 'share' to \"embedding\", or ask a curator that sees rows.",
-        )
+        cause = "the curator chooses by hashes that it cannot compute, so that D_v is of no use to it"
+        raise ConfigError(cause, "Set 'share' to \"embedding\", or ask a curator that sees rows.")
     picks: tuple[int, ...] = ()
     if plan.cells is not None:
         picks, histogram = _count(plan.run, plan.cells, request, schema, validation, noise_for, gate)

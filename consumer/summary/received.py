@@ -92,7 +92,5 @@ def judge_received(
         reporter.say("warning", run=plan.run, round=0, line=str(error))
     if len(table) < p:
         usable = "The rows can be used as they are; " if len(table) else ""
-        raise IncompleteSummaryError(
-            f"the summary in {settings.output} has {len(table)} of {p} rows",
-            f"{usable}'received' in the log says why there are no more.",
-        )
+        cause = f"the summary in {settings.output} has {len(table)} of {p} rows"
+        raise IncompleteSummaryError(cause, f"{usable}'received' in the log says why there are no more.")

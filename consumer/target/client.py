@@ -87,9 +87,8 @@ def choose_rows(settings: ConsumerSettings, schema: Schema, examined: Examined) 
     """Choose rows of the release in the output folder for D_v, and judge them."""
     output, request = settings.output, settings.request
     if not (output / SYNTHETIC).exists():
-        raise ConfigError(
-            f"{output} has a release without rows of equal weight", "Choose another 'output' for another."
-        )
+        cause = f"{output} has a release without rows of equal weight"
+        raise ConfigError(cause, "Choose another 'output' for another.")
     test = None if settings.test is None else load_table(settings.test, schema, settings.name)
     gamma = gamma_of(request.kernel, schema, examined.table) or domain_gamma(schema.mean_squared_distance)
     with one_thread():

@@ -110,10 +110,8 @@ def refuse_everybody(audience: str) -> None:
         ConfigError: it is not for the consumer.
     """
     if audience != "consumer":
-        raise ConfigError(
-            NOT_FOR_EVERYBODY[0].upper() + NOT_FOR_EVERYBODY[1:],
-            "Give away the release itself, which everybody may see, and keep these rows.",
-        )
+        remedy = "Give away the release itself, which everybody may see, and keep these rows."
+        raise ConfigError(NOT_FOR_EVERYBODY[0].upper() + NOT_FOR_EVERYBODY[1:], remedy)
 
 
 def match_rows(

@@ -78,10 +78,9 @@ def of_seeds(
         of_target = validation_epsilon(settings, request.count_deviation)
         bits = bits_for(request.validation_rows, [MOST_OWNER_ROWS], of_target, epsilon)
     if len(seeds) < 2**bits:
-        raise ConfigError(
-            f"a code book of {2**bits} cells is made of public seed rows, and there are {len(seeds)}",
-            "Give the curator more seed rows, set 'cells.bits', or 'cells.code_book' to \"sketch\".",
-        )
+        cause = f"a code book of {2**bits} cells is made of public seed rows, and there are {len(seeds)}"
+        remedy = "Give the curator more seed rows, set 'cells.bits', or 'cells.code_book' to \"sketch\"."
+        raise ConfigError(cause, remedy)
     spec = spec_for(schema, seed, settings.cells.dimension)
     return PublicCells(kmeans_book(seeds, 2**bits, spec, schema, seed), 0, 0.0)
 

@@ -122,9 +122,8 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     """
     available = int(histograms.owner_rows.sum())
     if not 1 <= total <= available:
-        raise NotEnoughRowsError(
-            f"{total} rows were ordered and owners have {available}", "Ask for a smaller summary."
-        )
+        cause = f"{total} rows were ordered and owners have {available}"
+        raise NotEnoughRowsError(cause, "Ask for a smaller summary.")
     drawn = uniform_rows(histograms.owner_rows, round(uniform * total))
     total -= int(drawn.sum())
     owners, size = len(histograms.owner_rows), len(histograms.validation)

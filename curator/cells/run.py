@@ -138,10 +138,8 @@ async def run_cells(
         record.stop(shortfall)
         return None
     if available < task.rows:
-        raise NotEnoughRowsError(
-            f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
-            f"Ask for at most {available} rows.",
-        )
+        cause = f"{task.rows} rows are asked for and the {len(roster)} owners have {available}"
+        raise NotEnoughRowsError(cause, f"Ask for at most {available} rows.")
     gate.open()
     orders = await _fill(task, roster, record, observer, gate)
     gate.pass_summary(1, record.selected)

@@ -36,10 +36,8 @@ class ConsumerCall:
         if names is None:
             return  # plaintext, hence loopback
         if (consumers and names.isdisjoint(consumers)) or not names.isdisjoint(owners):
-            raise IdentityError(
-                "the caller's certificate is not one of a consumer of this curator",
-                "Use a consumer's certificate, or add its name to 'consumers' of the curator.",
-            )
+            remedy = "Use a consumer's certificate, or add its name to 'consumers' of the curator."
+            raise IdentityError("the caller's certificate is not one of a consumer of this curator", remedy)
 
     def check_name(self, name: str, consumers: Sequence[str]) -> None:
         """Refuse a name that the caller's certificate does not bear; in plaintext every name is believed.
@@ -49,10 +47,8 @@ class ConsumerCall:
         """
         self._admission.check(self._context, name, Role.CONSUMER)
         if consumers and name not in consumers:
-            raise IdentityError(
-                f"{name[:64]!r} is not one of this curator's consumers",
-                "Add its name to 'consumers' of the curator.",
-            )
+            cause = f"{name[:64]!r} is not one of this curator's consumers"
+            raise IdentityError(cause, "Add its name to 'consumers' of the curator.")
 
     async def hear(self, *expected: str) -> pb.ConsumerMessage:
         """Receive the next message of a consumer that asks for a summary.
@@ -87,7 +83,6 @@ class ConsumerCall:
             async with asyncio.timeout(self._progress_s):
                 yield
         except TimeoutError:
-            raise ConnectionFailedError(
-                f"the consumer neither spoke nor listened for {self._progress_s:g} s",
-                "Look at its last lines, or raise the curator's 'progress_s'.",
-            ) from None
+            cause = f"the consumer neither spoke nor listened for {self._progress_s:g} s"
+            remedy = "Look at its last lines, or raise the curator's 'progress_s'."
+            raise ConnectionFailedError(cause, remedy) from None

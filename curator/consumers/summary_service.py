@@ -110,9 +110,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._admission.admit(call, query.name)
         run = _summary(self._admission.own(query.name, query.run))
         if run.status == "asked":
-            raise ConfigError(
-                f"{run.name} waits for its consumer's offer", "Ask again with the same output folder."
-            )
+            cause = f"{run.name} waits for its consumer's offer"
+            raise ConfigError(cause, "Ask again with the same output folder.")
         await self._tell_plan(call.line, await self._preparation.plan_of(run), codecs.VERSIONS.newest)
         return run
 
@@ -172,10 +171,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             parts.append(part)
             size, last = size + message.ByteSize(), message.validation.last
             if size > MOST_VALIDATION or not len(part):
-                raise ProtocolError(
-                    f"D_v comes in empty parts, or is over {MOST_VALIDATION} bytes",
-                    "Leave it at home, or send fewer rows.",
-                )
+                cause = f"D_v comes in empty parts, or is over {MOST_VALIDATION} bytes"
+                raise ProtocolError(cause, "Leave it at home, or send fewer rows.")
         return np.concatenate(parts)
 
     async def _follow(self, line: ConsumerCall, run: Run) -> None:

@@ -301,14 +301,11 @@ class OwnerConnection:
                 return await answer
         except TimeoutError:
             if self._stream is None:
-                raise errors.OwnerLostError(
-                    f"{where}: its connection ended", "Look at the owner's host and network; start it again."
-                ) from None
+                remedy = "Look at the owner's host and network; start it again."
+                raise errors.OwnerLostError(f"{where}: its connection ended", remedy) from None
             self.cut()
-            raise errors.OwnerLostError(
-                f"{where}: no answer within {self._progress_s:g} s",
-                "Look at the owner's host, or raise the curator's 'progress_s'.",
-            ) from None
+            remedy = "Look at the owner's host, or raise the curator's 'progress_s'."
+            raise errors.OwnerLostError(f"{where}: no answer within {self._progress_s:g} s", remedy) from None
         finally:
             self._calls.pop(directive.run, None)
 

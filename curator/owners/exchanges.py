@@ -50,10 +50,8 @@ async def exchange_keys(
         else:
             raise answer
     if len(offers) < quorum or not offers:
-        raise QuorumError(
-            f"{len(offers)} owners have keys for a run whose rows go sealed, and the quorum is {quorum}",
-            "Their own logs say why; install the same release everywhere.",
-        )
+        cause = f"{len(offers)} owners have keys for a run whose rows go sealed, and the quorum is {quorum}"
+        raise QuorumError(cause, "Their own logs say why; install the same release everywhere.")
     return offers
 
 

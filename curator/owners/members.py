@@ -171,9 +171,8 @@ class Members:
         """
         name, instance = hello.name, hello.instance
         if self._expected and name not in self._expected:
-            raise errors.IdentityError(
-                f"{name!r} is not one of this curator's owners", "Add it to 'owners' of the curator."
-            )
+            cause = f"{name!r} is not one of this curator's owners"
+            raise errors.IdentityError(cause, "Add it to 'owners' of the curator.")
         if len(instance) > _INSTANCE:
             raise errors.ProtocolError(f"{name} drew an odd instance")
         fenced = self._fenced.setdefault(name, {})
@@ -241,10 +240,9 @@ class Members:
                 present = self.here()
                 if len(present) < minimum or not present:
                     who = ", ".join(self.missing()) or f"{minimum - len(present)} owners"
-                    raise errors.MissingOwnersError(
-                        f"{who} did not join within {connect_s:g} s",
-                        "Start them, or raise 'connect_s'; their own log says why they could not.",
-                    ) from None
+                    cause = f"{who} did not join within {connect_s:g} s"
+                    remedy = "Start them, or raise 'connect_s'; their own log says why they could not."
+                    raise errors.MissingOwnersError(cause, remedy) from None
                 self._missed.update(self.missing())
             return self.here()
 
@@ -263,7 +261,6 @@ class Members:
 
 
 def _fenced_error(name: str, epoch: int) -> errors.FencedError:
-    return errors.FencedError(
-        f"another process of {name} has joined, as number {epoch}, and is served in place of this one",
-        "Leave one of the two running; if you started one, issue a new certificate.",
-    )
+    cause = f"another process of {name} has joined, as number {epoch}, and is served in place of this one"
+    remedy = "Leave one of the two running; if you started one, issue a new certificate."
+    return errors.FencedError(cause, remedy)

@@ -127,10 +127,8 @@ def gain_sensitivity(clip: float, rounds: int, steps: Sequence[float] | None = N
         ConfigError: no clip bounds the gains, or the steps do not fit the rounds.
     """
     if not (0 < clip < math.inf) or rounds < 1:
-        raise ConfigError(
-            "winning gains without a clip have no sensitivity: epsilon would be infinite",
-            "Name a positive, finite clip that does not come from the gains.",
-        )
+        cause = "winning gains without a clip have no sensitivity: epsilon would be infinite"
+        raise ConfigError(cause, "Name a positive, finite clip that does not come from the gains.")
     if steps is None:
         return 2.0 * clip * (rounds + 1)
     if len(steps) != rounds - 1 or any(not step >= 0 for step in steps):

@@ -250,9 +250,8 @@ class Payout:
             ConfigError: there is no such owner.
         """
         if self.audience != "owners":
-            raise PolicyError(
-                f"a payout by {self.method} tells owners {self.tells}", "Keep it, or release it with noise."
-            )
+            cause = f"a payout by {self.method} tells owners {self.tells}"
+            raise PolicyError(cause, "Keep it, or release it with noise.")
         if owner not in self.amounts:
             raise ConfigError(f"no owner {owner!r} is in this payout", "Name one of the run's owners.")
         return {"owner": owner, "method": self.method, "amount": self.amounts[owner]}

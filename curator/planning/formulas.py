@@ -68,10 +68,8 @@ class PublicFacts:
         ):
             raise ConfigError("p, epsilon or delta of a plan is out of range", "Correct the scenario.")
         if self.rows > sum(self.owner_rows):
-            raise NotEnoughRowsError(
-                f"{self.rows} rows are asked for and the {self.owners} owners have {self.pool}",
-                f"Ask for at most {self.pool} rows.",
-            )
+            cause = f"{self.rows} rows are asked for and the {self.owners} owners have {self.pool}"
+            raise NotEnoughRowsError(cause, f"Ask for at most {self.pool} rows.")
 
     @property
     def of_target(self) -> float:

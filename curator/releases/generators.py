@@ -85,9 +85,8 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.released.ndim != 2 or not np.isfinite(self.released).all():
-            raise DataError(
-                "a released embedding is not a finite (J, C) array", "Release it again; see docs/errors.md."
-            )
+            cause = "a released embedding is not a finite (J, C) array"
+            raise DataError(cause, "Release it again; see docs/errors.md.")
 
 
 def embedding_by(embedding: EmbeddingMap) -> Embed:

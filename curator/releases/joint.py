@@ -105,9 +105,8 @@ def release(
     """
     counts = counts and layout.columns > 1
     if [total.steps.shape for total in pooled] != [(phi.dimension, layout.columns) for phi in maps]:
-        raise ConfigError(
-            "pooled sums do not have the shape of their feature maps", "Pool under one request."
-        )
+        cause = "pooled sums do not have the shape of their feature maps"
+        raise ConfigError(cause, "Pool under one request.")
     if not 1 <= max(total.rows for total in pooled) <= rows:
         raise DataError("there are no rows to embed, or more than the public number of rows", "Correct N.")
     sigmas = plan.sigmas if plan else (0.0,) * (len(maps) + counts)

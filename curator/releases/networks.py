@@ -91,10 +91,8 @@ class ImageNetwork:
     def __post_init__(self) -> None:
         side = math.isqrt(self.schema.width)
         if side * side != self.schema.width or side % 4 or self.schema.encoded_width != self.schema.width:
-            raise ConfigError(
-                f"{self.schema.width} columns are no square image with a side that is a multiple of 4",
-                "Use the generator for tables.",
-            )
+            cause = f"{self.schema.width} columns are no square image with a side that is a multiple of 4"
+            raise ConfigError(cause, "Use the generator for tables.")
         object.__setattr__(self, "_side", side)
 
     def initial(self, key: jax.Array) -> Parameters:

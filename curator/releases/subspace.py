@@ -61,9 +61,8 @@ def gaussian_points(
     The paper prints the covariance as sigma_q I; its code draws with standard deviation sigma_q.
     """
     if count < 1 or not scale > 0:
-        raise ConfigError(
-            f"{count} points at scale {scale} cannot be drawn", "Take a count >= 1 and a scale > 0."
-        )
+        cause = f"{count} points at scale {scale} cannot be drawn"
+        raise ConfigError(cause, "Take a count >= 1 and a scale > 0.")
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed])))
     return centre + scale * generator.standard_normal((count, width))
 
@@ -96,9 +95,8 @@ def subspace(
     from scipy.linalg import solve_triangular
 
     if not 1e-10 <= tolerance < 1:
-        raise ConfigError(
-            f"a tolerance of {tolerance} leaves no stable basis", "Take one in [1e-10, 1), such as 1e-5."
-        )
+        cause = f"a tolerance of {tolerance} leaves no stable basis"
+        raise ConfigError(cause, "Take one in [1e-10, 1), such as 1e-5.")
     if method == "eigen":
         gram = rbf(_finite(points), points, gamma)
         return PointsSpec.of(points, gamma, principal_basis(gram, tolerance), units)

@@ -210,9 +210,8 @@ def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
     try:
         from pyarrow import array, parquet, table
     except ImportError:
-        raise MissingDependencyError(
-            "writing Parquet needs the package pyarrow", "Run: pip install 'fedkme[sim]'."
-        ) from None
+        cause = "writing Parquet needs the package pyarrow"
+        raise MissingDependencyError(cause, "Run: pip install 'fedkme[sim]'.") from None
     out = io.BytesIO()
     parquet.write_table(table({name: array(cells) for name, cells in columns.items()}), out)
     return out.getvalue()

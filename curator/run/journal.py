@@ -175,7 +175,6 @@ def _step(directive: Directive) -> str:
 
 
 def _another_version(run: str) -> StoreError:
-    return StoreError(
-        f"{run} cannot be continued: this process computes something else than the process that began it",
-        "Finish the run with the release, the settings and the files it was begun with, or cancel it.",
-    )
+    cause = f"{run} cannot be continued: this process computes something else than the process that began it"
+    remedy = "Finish the run with the release, the settings and the files it was begun with, or cancel it."
+    return StoreError(cause, remedy)

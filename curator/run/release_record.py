@@ -152,9 +152,8 @@ def read_release(directory: Path) -> ReleaseOutcome:
         participation = Participation.from_json(record.get("participation"))
         return ReleaseOutcome(files, record["rows"], len(record["owner_rows"]), fault, participation)
     except (OSError, ValueError, KeyError, TypeError):
-        raise StoreError(
-            f"the record of {directory.name} is not where it was written", "Restore the run's folder."
-        ) from None
+        cause = f"the record of {directory.name} is not where it was written"
+        raise StoreError(cause, "Restore the run's folder.") from None
 
 
 def completed(

@@ -83,10 +83,8 @@ class Roster(Generic[Port]):
             return None
         left = "1 owner is" if len(self._ports) == 1 else f"{len(self._ports)} owners are"
         last = f"; the last to leave: {self._faults[-1].line.rstrip('.')}" if self._faults else ""
-        return QuorumError(
-            f"{left} left and the quorum is {self._quorum}{last}",
-            "The rows gathered so far are kept; start the missing owners and run again.",
-        )
+        remedy = "The rows gathered so far are kept; start the missing owners and run again."
+        return QuorumError(f"{left} left and the quorum is {self._quorum}{last}", remedy)
 
     async def ask(
         self,

@@ -240,9 +240,8 @@ def read_outcome(directory: Path) -> MadeSummary:
             arrays = read_arrays(directory / "summary.npz", directory.name)
             table = table_from_arrays(arrays["x"], arrays.get("y"))
     except (OSError, ValueError, KeyError, DataError):
-        raise StoreError(
-            f"the record of {directory.name} is not where it was written", "Restore the run's folder."
-        ) from None
+        cause = f"the record of {directory.name} is not where it was written"
+        raise StoreError(cause, "Restore the run's folder.") from None
     fault = error_of(record["code"], record["cause"], record["remedy"])
     outcome = Outcome(
         record["status"] == "complete",

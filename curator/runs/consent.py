@@ -53,10 +53,8 @@ async def ask_owners(context: RunContext, run: Run) -> None:
 def _too_few(willing: int, quorum: int, refusals: Sequence[Fault]) -> errors.QuorumError:
     last = max(refusals, key=lambda fault: fault.owner, default=None)  # independent of the order of answers
     why = "" if last is None else f"; {last.line.rstrip('.')}"
-    return errors.QuorumError(
-        f"{willing} owners may take part and the quorum is {quorum}{why}",
-        "Ask again when more owners take part; D_v has paid for nothing.",
-    )
+    cause = f"{willing} owners may take part and the quorum is {quorum}{why}"
+    return errors.QuorumError(cause, "Ask again when more owners take part; D_v has paid for nothing.")
 
 
 def _question(context: RunContext, run: Run) -> Consider:

@@ -270,10 +270,8 @@ class Preparation:
         if not most:
             raise errors.NotEnoughRowsError("the owners have no rows", "Check their files.")
         if rows > most:
-            raise errors.NotEnoughRowsError(
-                f"{rows} rows are asked for and the owners have at most {most}",
-                f"Ask for at most {most} rows.",
-            )
+            cause = f"{rows} rows are asked for and the owners have at most {most}"
+            raise errors.NotEnoughRowsError(cause, f"Ask for at most {most} rows.")
 
     def _keep_choice(self, run: Run, choice: SummaryChoice) -> None:
         """Add a choice to the plan, on disk and in memory, and report the choice."""
@@ -311,10 +309,8 @@ class Preparation:
 
     def _gamma_from_seeds(self) -> float:
         if not len(self._context.encoded_seeds):
-            raise errors.ConfigError(
-                "gamma is to come from the seed set and the curator has none",
-                "Give gamma as a number or 'median-validation', or give the curator 'seeds'.",
-            )
+            remedy = "Give gamma as a number or 'median-validation', or give the curator 'seeds'."
+            raise errors.ConfigError("gamma is to come from the seed set and the curator has none", remedy)
         return median_gamma(self._context.encoded_seeds)
 
     async def _exchange_keys(self, run: Run) -> None:
@@ -349,15 +345,12 @@ class Preparation:
         most = curator.release.most_epsilon
         if math.isinf(settings.epsilon):
             if curator.simulation_seed is None or curator.release.security is not None:
-                raise errors.ConfigError(
-                    "a release without noise is asked for",
-                    "Only simulations with a trusted curator make one.",
-                )
+                cause = "a release without noise is asked for"
+                raise errors.ConfigError(cause, "Only simulations with a trusted curator make one.")
         elif most is not None and settings.epsilon > most:
-            raise errors.ConfigError(
-                f"epsilon {settings.epsilon:g} is asked for and this curator's limit is {most:g}",
-                "Ask for less, or agree with the curator on a larger 'most_epsilon'.",
-            )
+            cause = f"epsilon {settings.epsilon:g} is asked for and this curator's limit is {most:g}"
+            remedy = "Ask for less, or agree with the curator on a larger 'most_epsilon'."
+            raise errors.ConfigError(cause, remedy)
         # Refuse wrong settings now rather than in the queue.
         method = make_method(settings, self._context.schema, self._context.seeds, settings.seed or 0)
         if math.isfinite(settings.epsilon):

@@ -156,10 +156,8 @@ class CellsFamily:
         """
         cells = self._book(_cells(document), offer).cells
         if offer.histogram is not None and len(offer.histogram) != cells:
-            raise ProtocolError(
-                f"a histogram has {len(offer.histogram)} cells and the run {cells}",
-                "Check the peer's software.",
-            )
+            cause = f"a histogram has {len(offer.histogram)} cells and the run {cells}"
+            raise ProtocolError(cause, "Check the peer's software.")
 
     def prunes(self, document: RunDocument) -> bool:
         """Return True: the consumer gets more than p rows and keeps the best, wherever D_v is."""

@@ -86,7 +86,5 @@ async def run_sums(
 
 def _opened_error(invitation: Invitation) -> SecureAggregationError:
     what = "sketch" if invitation.protocol == SKETCH else "sum"
-    return SecureAggregationError(
-        f"the curator stopped while the owners of {invitation.run.partition('/')[0]} opened a {what}",
-        "Ask again; what owners disclosed counts, and it costs again.",
-    )
+    cause = f"the curator stopped while the owners of {invitation.run.partition('/')[0]} opened a {what}"
+    return SecureAggregationError(cause, "Ask again; what owners disclosed counts, and it costs again.")

@@ -98,7 +98,5 @@ def out_of_rows(record: SummaryRecord, owners: Sequence[str]) -> NotEnoughRowsEr
             f"have {unsent} rows that were not asked for",
             "The rows gathered so far are kept; 'faults' of the record says who left, and why; ask again.",
         )
-    return NotEnoughRowsError(
-        f"the owners that are left have no unsent row after {selected} of the summary",
-        "The rows gathered so far are kept; ask for fewer rows.",
-    )
+    cause = f"the owners that are left have no unsent row after {selected} of the summary"
+    return NotEnoughRowsError(cause, "The rows gathered so far are kept; ask for fewer rows.")

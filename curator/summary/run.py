@@ -144,10 +144,8 @@ async def run_summary(
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
     elif available < task.rows:
-        raise NotEnoughRowsError(
-            f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
-            f"Ask for at most {available} rows.",
-        )
+        cause = f"{task.rows} rows are asked for and the {len(roster)} owners have {available}"
+        raise NotEnoughRowsError(cause, f"Ask for at most {available} rows.")
     elif h2 is None:
         gate.open(None, task.target)  # the numbers of rows asked for follow from public sizes
         drawn = min(settings.drawn(task.rows), available)

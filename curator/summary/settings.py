@@ -65,9 +65,8 @@ class CellsSettings(Settings):
             raise ValueError("coalitions need a sketch, and the code book is made from public seeds")
         picks = USUAL_PICKS if self.picks is None else self.picks
         if picks * (self.pick_share or 0.0) > MOST_OF_PICKS:
-            raise ValueError(
-                "directions that D_v picks may have half of its epsilon, and the rest is for counts"
-            )
+            cause = "directions that D_v picks may have half of its epsilon, and the rest is for counts"
+            raise ValueError(cause)
         return self
 
 

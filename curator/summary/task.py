@@ -305,7 +305,6 @@ def _score(
 
 
 def _mismatch(task: SummaryTask, broadcast: Broadcast, owner: str, what: str) -> BidMismatchError:
-    return BidMismatchError(
-        f"{owner}, run {task.run}, round {broadcast.round}: the revealed row {what}",
-        "The row is refused and the owner is out of this run; check the owner's software and data.",
-    )
+    cause = f"{owner}, run {task.run}, round {broadcast.round}: the revealed row {what}"
+    remedy = "The row is refused and the owner is out of this run; check the owner's software and data."
+    return BidMismatchError(cause, remedy)

@@ -356,9 +356,8 @@ class SumRound:
                 self._roster.remove(self._number + 1, name, over)
         rows = sum(self._held)
         if rows > most:
-            raise DataError(
-                f"there are {rows} rows to embed and sums hold {most}", "Release in parts, or sample rows."
-            )
+            cause = f"there are {rows} rows to embed and sums hold {most}"
+            raise DataError(cause, "Release in parts, or sample rows.")
 
 
 def _own_message(port: SumSession, message: Message) -> Message:

@@ -155,10 +155,8 @@ class Menu:
         if self.cells < 2**self.picks:
             raise ConfigError(f"{self.picks} picks for {self.cells} cells", "Compare the parties' versions.")
         if self.share * self.picks > MOST_OF_PICKS:
-            raise ConfigError(
-                f"{self.picks} picks of {size} directions for {self.share} of epsilon each",
-                f"Take 1 to {MOST_PICKS} picks for at most half of epsilon.",
-            )
+            cause = f"{self.picks} picks of {size} directions for {self.share} of epsilon each"
+            raise ConfigError(cause, f"Take 1 to {MOST_PICKS} picks for at most half of epsilon.")
 
     def __len__(self) -> int:
         return len(self.axes) + len(self.columns)
@@ -294,9 +292,8 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
     if not picks:
         return book
     if menu is None or not _is_pick(menu, picks):
-        raise ProtocolError(
-            "the peer picked directions that are not on the menu", "Check the peer's software."
-        )
+        cause = "the peer picked directions that are not on the menu"
+        raise ProtocolError(cause, "Check the peer's software.")
     _check_fit(menu, book)
     places = [place for place in picks if place < menu.none]
     if not places:

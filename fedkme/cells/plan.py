@@ -112,10 +112,8 @@ def owner_noise(epsilon: float, delta: float, sketch_share: float = SKETCH_SHARE
         ConfigError: a parameter is out of its range.
     """
     if not (epsilon > 0.0 and 0.0 <= sketch_share < 1.0):
-        raise ConfigError(
-            f"no plan of epsilon {epsilon} with {sketch_share} of it for the sketch",
-            "Take epsilon > 0 and a share of at least 0 and below 1.",
-        )
+        cause = f"no plan of epsilon {epsilon} with {sketch_share} of it for the sketch"
+        raise ConfigError(cause, "Take epsilon > 0 and a share of at least 0 and below 1.")
     if sketch_share == 0.0:
         return OwnerNoise(None, histogram_noise(epsilon), epsilon, 0.0)
     multiplier = gaussian_sigma(sketch_share * epsilon, delta)

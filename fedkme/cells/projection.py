@@ -40,10 +40,8 @@ class ProjectionSpec:
         numbers = (self.seed, self.width, self.dimension)
         sizes = all(type(each) is int for each in numbers)  # a peer's JSON may say 2.0, or true
         if not (sizes and 0 <= self.seed < 2**64 and 1 <= self.dimension <= self.width < 2**31):
-            raise ConfigError(
-                f"no projection of {self.width} columns to {self.dimension} exists",
-                "Take 1 <= d <= n and a seed below 2^64.",
-            )
+            cause = f"no projection of {self.width} columns to {self.dimension} exists"
+            raise ConfigError(cause, "Take 1 <= d <= n and a seed below 2^64.")
         if self.centre not in ("row", "domain"):
             raise ConfigError(f"rows cannot be centred by '{self.centre}'", "Take 'row' or 'domain'.")
 
@@ -68,10 +66,8 @@ class Projection:
 
     def __init__(self, spec: ProjectionSpec, schema: Schema) -> None:
         if schema.encoded_width != spec.width:
-            raise ConfigError(
-                f"a projection of {spec.width} columns does not fit rows of {schema.encoded_width}",
-                "Compare the schemas of the parties.",
-            )
+            cause = f"a projection of {spec.width} columns does not fit rows of {schema.encoded_width}"
+            raise ConfigError(cause, "Compare the schemas of the parties.")
         self.spec = spec
         self.middle = _middle(schema)
 

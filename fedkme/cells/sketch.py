@@ -161,9 +161,8 @@ def checked_labels(labels: IntArray | None, rows: int, classes: int) -> IntArray
         DataError: classes are missing, or a class is not in the schema.
     """
     if labels is None or labels.shape != (rows,):
-        raise DataError(
-            "rows to count by class have no labels", "Give labels, or ask for cells without them."
-        )
+        cause = "rows to count by class have no labels"
+        raise DataError(cause, "Give labels, or ask for cells without them.")
     unknown = int(((labels < 0) | (labels >= classes)).sum())
     if unknown:
         raise DataError(f"rows of a class that the schema does not have: {unknown}", "Use its classes.")

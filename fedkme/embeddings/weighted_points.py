@@ -141,9 +141,8 @@ def resample(points: WeightedPoints, count: int, seed: int) -> NDArray[np.int64]
     """
     weights = points.weights
     if (weights < 0).any() or abs(float(weights.sum()) - 1.0) > 1e-6 or count < 1:
-        raise DataError(
-            "these weights are no distribution to draw from", "Draw from `distribution` of the points."
-        )
+        cause = "these weights are no distribution to draw from"
+        raise DataError(cause, "Draw from `distribution` of the points.")
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed])))
     ticks = (np.arange(count) + rng.random()) / count
     places = np.searchsorted(np.cumsum(weights) / weights.sum(), ticks)

@@ -240,19 +240,15 @@ def marginal_cells(clique: Clique, sizes: Sequence[int]) -> int:
             MARGINAL_CELLS cells.
     """
     if not clique or any(a >= b for a, b in itertools.pairwise(clique)):
-        raise ConfigError(
-            "a marginal does not list its columns in ascending order", "Name each column once, in order."
-        )
+        cause = "a marginal does not list its columns in ascending order"
+        raise ConfigError(cause, "Name each column once, in order.")
     if clique[0] < 0 or clique[-1] >= len(sizes):
-        raise ConfigError(
-            "a marginal names a column that is not in the schema", "Compare the parties' schemas."
-        )
+        cause = "a marginal names a column that is not in the schema"
+        raise ConfigError(cause, "Compare the parties' schemas.")
     cells = math.prod(sizes[c] for c in clique)
     if cells > MARGINAL_CELLS:
-        raise ConfigError(
-            f"a marginal of {len(clique)} columns has {cells} cells and {MARGINAL_CELLS} are the limit",
-            "Take fewer columns in a marginal, or give numeric columns fewer bins.",
-        )
+        cause = f"a marginal of {len(clique)} columns has {cells} cells and {MARGINAL_CELLS} are the limit"
+        raise ConfigError(cause, "Take fewer columns in a marginal, or give numeric columns fewer bins.")
     return cells
 
 

@@ -120,20 +120,16 @@ class Domain:
         """
         columns = self.schema.columns
         if scales is not None and len(scales) != len(columns):
-            raise ConfigError(
-                f"a feature map has {len(scales)} scales and the schema {len(columns)} columns",
-                "Give one scale for each column of the schema.",
-            )
+            cause = f"a feature map has {len(scales)} scales and the schema {len(columns)} columns"
+            raise ConfigError(cause, "Give one scale for each column of the schema.")
         gains: list[float] = []
         shifts: list[float] = []
         for column, scale in zip(columns, scales or (1.0,) * len(columns), strict=True):
             low, high = 0.0, 1.0
             if units == "table":
                 if isinstance(column, Category) or column.atoms or column.cuts or column.scale != "linear":
-                    raise ConfigError(
-                        f"column '{column.name}' has no units: it is a category or has a scale of its own",
-                        "Use the units 'model', or a schema of plain numbers alone.",
-                    )
+                    cause = f"column '{column.name}' has no units: it is a category or has a scale of its own"
+                    raise ConfigError(cause, "Use the units 'model', or a schema of plain numbers alone.")
                 low, high = column.bounds
             width = column.encoded_width
             gains += [scale * (high - low)] * width

@@ -72,9 +72,8 @@ def check_dimension(mean: MeanVector, dimension: int) -> None:
         ProtocolError: the dimensions differ.
     """
     if len(mean) != dimension:
-        raise ProtocolError(
-            f"a mean has {len(mean)} coordinates and the run {dimension}", "Check the peer's software."
-        )
+        cause = f"a mean has {len(mean)} coordinates and the run {dimension}"
+        raise ProtocolError(cause, "Check the peer's software.")
 
 
 class ScoredFeatures:

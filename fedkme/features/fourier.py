@@ -78,9 +78,8 @@ class SecretFourierSpec:
     def __post_init__(self) -> None:
         check_shape(self)
         if len(self.commitment) != _COMMITMENT_BYTES:
-            raise ConfigError(
-                "a commitment to a group secret is of another length", "Check the peer's software."
-            )
+            cause = "a commitment to a group secret is of another length"
+            raise ConfigError(cause, "Check the peer's software.")
         if self.width * self.dimension > _MAX_CELLS:
             raise ConfigError("the features of a secret draw are too many", "Ask for fewer dimensions.")
 
@@ -177,13 +176,10 @@ def check_shape(shape: FourierShape) -> None:
         ConfigError: dimensions or gamma are out of range.
     """
     if shape.kind == "paired" and shape.dimension % 2:
-        raise ConfigError(
-            f"paired features need an even dimension, not {shape.dimension}", "Choose an even dimension."
-        )
+        cause = f"paired features need an even dimension, not {shape.dimension}"
+        raise ConfigError(cause, "Choose an even dimension.")
     if shape.dimension < 1 or shape.width < 1:
         raise ConfigError("features need at least one dimension and one column", "Check the schema.")
     if not WIDTHS.low <= shape.gamma <= WIDTHS.high:
-        raise ConfigError(
-            f"gamma must be positive and finite, from {WIDTHS.low:g} to {WIDTHS.high:g}",
-            "Give another gamma.",
-        )
+        cause = f"gamma must be positive and finite, from {WIDTHS.low:g} to {WIDTHS.high:g}"
+        raise ConfigError(cause, "Give another gamma.")

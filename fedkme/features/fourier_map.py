@@ -97,9 +97,8 @@ def frequencies(width: int, dimension: int, gamma: float, seed: int) -> FloatArr
         ConfigError: there would be more than 2^28 frequencies.
     """
     if width * dimension // 2 > _MAX_DRAW:
-        raise ConfigError(
-            f"{dimension} Fourier features of {width} columns need too large a draw", "Use fewer features."
-        )
+        cause = f"{dimension} Fourier features of {width} columns need too large a draw"
+        raise ConfigError(cause, "Use fewer features.")
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed])))
     omega: FloatArray = math.sqrt(2.0 * gamma) * generator.standard_normal((width, dimension // 2))
     return omega
@@ -126,9 +125,8 @@ class FourierMap(EmbeddingMap):
         omega = frequencies(len(gain), spec.dimension, spec.gamma, spec.seed)
         self.omega: FloatArray = gain[:, None] * omega
         if not np.abs(self.omega).max(initial=0.0) <= COORDINATES.high:
-            raise ConfigError(
-                "gamma and scales make frequencies beyond 2^40 a column's range", "Take a smaller gamma."
-            )
+            cause = "gamma and scales make frequencies beyond 2^40 a column's range"
+            raise ConfigError(cause, "Take a smaller gamma.")
 
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:

@@ -85,9 +85,8 @@ def herd_hashes(
         NotEnoughRowsError: p is larger than m.
     """
     if p > len(features):
-        raise NotEnoughRowsError(
-            f"a summary of {p} rows was asked for and {len(features)} rows came", "Ask for a smaller summary."
-        )
+        cause = f"a summary of {p} rows was asked for and {len(features)} rows came"
+        raise NotEnoughRowsError(cause, "Ask for a smaller summary.")
     scored = ScoredFeatures(features.shape[1], target, capacity=max(1, len(features)))
     scored.append(features)
     summary = FeatureMean(features.shape[1])

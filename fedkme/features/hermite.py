@@ -162,10 +162,8 @@ class HermiteProduct(_Hermite):
         super().__init__(spec, schema)
         width = len(self.domain.dimensions)
         if max(spec.columns) >= width:
-            raise ConfigError(
-                f"a product names column {max(spec.columns)}, and the schema has {width} columns",
-                f"Columns are counted from 0 to {width - 1}.",
-            )
+            cause = f"a product names column {max(spec.columns)}, and the schema has {width} columns"
+            raise ConfigError(cause, f"Columns are counted from 0 to {width - 1}.")
         self._factors = [self.domain.dimensions[column] for column in spec.columns]
         self.dimension = math.prod(factor.levels or spec.order + 1 for factor in self._factors)
         self.norm_bound = 1.0
@@ -185,7 +183,5 @@ class HermiteProduct(_Hermite):
 
 def _check_dimension(dimension: int) -> None:
     if dimension > _MAX_DIMENSION:
-        raise ConfigError(
-            f"an embedding of {dimension} features is larger than {_MAX_DIMENSION}",
-            "Use a lower order or fewer columns.",
-        )
+        cause = f"an embedding of {dimension} features is larger than {_MAX_DIMENSION}"
+        raise ConfigError(cause, "Use a lower order or fewer columns.")

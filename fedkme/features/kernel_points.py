@@ -112,10 +112,8 @@ class PointsMap(EmbeddingMap):
         self._gain, shift = self.domain.affine(spec.units, None)
         points = spec.matrix()
         if points.shape[1] != schema.encoded_width:
-            raise ConfigError(
-                f"the points have {points.shape[1]} columns and model space {schema.encoded_width}",
-                "Give points of the schema's model space.",
-            )
+            cause = f"the points have {points.shape[1]} columns and model space {schema.encoded_width}"
+            raise ConfigError(cause, "Give points of the schema's model space.")
         self._points: FloatArray = points - shift
         gram = rbf(self._points, self._points, spec.gamma)
         basis = spec.basis()
@@ -191,10 +189,8 @@ def _inverse_factor(gram: FloatArray) -> FloatArray:
 
 
 def _dependence_error() -> ConfigError:
-    return ConfigError(
-        "some of the points of a basis depend on the others to rounding error",
-        "Leave them out by a pivoted decomposition, or truncate the basis earlier.",
-    )
+    cause = "some of the points of a basis depend on the others to rounding error"
+    return ConfigError(cause, "Leave them out by a pivoted decomposition, or truncate the basis earlier.")
 
 
 def _pack(matrix: FloatArray) -> str:

@@ -134,7 +134,5 @@ def spec_from_json(plain: object) -> MapSpec:
         first = error.errors(include_url=False, include_input=False)[0]
         kind = plain.get("kind") if isinstance(plain, dict) else "kind"
         where = ".".join(str(part) for part in first["loc"]) or str(kind)[:40]
-        raise ConfigError(
-            f"a feature map's '{where}' is wrong: {first['msg'].removeprefix('Value error, ')}",
-            "Correct the feature map that the request names.",
-        ) from None
+        cause = f"a feature map's '{where}' is wrong: {first['msg'].removeprefix('Value error, ')}"
+        raise ConfigError(cause, "Correct the feature map that the request names.") from None

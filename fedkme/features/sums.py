@@ -145,10 +145,8 @@ def pool(sums: Iterable[PooledSum], features: EmbeddingMap, layout: Layout) -> P
     steps, count = np.zeros(shape, dtype=np.int64), np.zeros(layout.columns, dtype=np.int64)
     for answer in sums:
         if answer.steps.shape != shape or answer.count.shape != count.shape or (answer.count < 0).any():
-            raise DataError(
-                f"an owner's sum has shape {answer.steps.shape} and not {shape}",
-                "Compare feature map and schema of the parties.",
-            )
+            cause = f"an owner's sum has shape {answer.steps.shape} and not {shape}"
+            raise DataError(cause, "Compare feature map and schema of the parties.")
         # In Python's integers and float64: a dishonest answer must not wrap around.
         _check_rows(sum(answer.count.tolist()) + int(count.sum()), features)
         longest = answer.rows * (features.norm_bound * SLACK / ROW_UNIT + 1.0)
@@ -192,10 +190,8 @@ def _check_rows(rows: int, features: EmbeddingMap) -> None:
     if rows < 1:
         raise DataError("there are no rows to embed", "Leave owners without rows out of the release.")
     if rows > row_limit(features):
-        raise DataError(
-            f"there are {rows} rows to embed and sums hold {row_limit(features)}",
-            "Release in parts, or sample rows.",
-        )
+        cause = f"there are {rows} rows to embed and sums hold {row_limit(features)}"
+        raise DataError(cause, "Release in parts, or sample rows.")
 
 
 def _labels(table: Table, layout: Layout) -> IntArray:

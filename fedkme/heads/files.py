@@ -136,9 +136,8 @@ def read_heads(path: Path) -> KeptHeads:
                 case _:
                     raise ValueError("another object")
         except (ValueError, binascii.Error, RecursionError):
-            raise LedgerError(
-                f"{path}, line {number} is no line of a file of heads", "Keep the file as evidence."
-            ) from None
+            cause = f"{path}, line {number} is no line of a file of heads"
+            raise LedgerError(cause, "Keep the file as evidence.") from None
     return heads
 
 
@@ -194,10 +193,8 @@ def export_ledger(party: str, store: Store, file: Path) -> int:
         before = file.read_bytes() if file.exists() else b""
         if not text.startswith(before):
             if before.startswith(b'{"disclosure":'):
-                raise LedgerError(
-                    f"the ledger of {party} does not continue the export in {file}",
-                    "Keep the file as evidence, and name another.",
-                )
+                cause = f"the ledger of {party} does not continue the export in {file}"
+                raise LedgerError(cause, "Keep the file as evidence, and name another.")
             raise ConfigError(f"{file} exists and is no ledger", "Name another file.")
         entries = read_chain(text, f"the store of {party}")
         replace(file, text, 0o600)

@@ -172,16 +172,13 @@ class DataFiles:
         """
         comparison = self.compare(units, used)
         if not comparison.apart | comparison.shared | comparison.unknown:
-            raise BudgetError(
-                f"no run of {party} was over other data", "Nothing begins anew; budgets are as they were."
-            )
+            cause = f"no run of {party} was over other data"
+            raise BudgetError(cause, "Nothing begins anew; budgets are as they were.")
         if not goes_on:
             _refuse(party, comparison)
         elif not comparison.apart:
-            raise BudgetError(
-                f"the data of {party} are apart from no data that budgets were spent on",
-                "Budgets go on: wait, or agree on larger ones.",
-            )
+            cause = f"the data of {party} are apart from no data that budgets were spent on"
+            raise BudgetError(cause, "Budgets go on: wait, or agree on larger ones.")
         with self._store.transaction():
             self._keep(units)
             self._write(units.data, units.kind, self._apart_of(units.data) | comparison.apart)
@@ -222,10 +219,8 @@ class DataFiles:
             plain = json.loads(fact)
             return str(plain["kind"]), frozenset(map(bytes.fromhex, plain["apart"]))
         except (ValueError, KeyError, TypeError):
-            raise StoreError(
-                "this release cannot read what the store records about earlier data files",
-                "Use the release that wrote it, or a later one.",
-            ) from None
+            cause = "this release cannot read what the store records about earlier data files"
+            raise StoreError(cause, "Use the release that wrote it, or a later one.") from None
 
     def _hashes(self, units: Iterable[bytes]) -> Hashes:
         """Distinct hashes of units, ascending; (n,) uint64 with n <= the number of units."""
@@ -238,10 +233,9 @@ class DataFiles:
 def _refuse(party: str, comparison: Compared) -> None:
     unit = "a row or a person of its own"
     if comparison.shared:
-        raise BudgetError(
-            f"data that budgets of {party} were spent on have {unit} in common with these",
-            "Budgets go on; --goes-on declares these apart from the data that share none.",
-        )
+        cause = f"data that budgets of {party} were spent on have {unit} in common with these"
+        remedy = "Budgets go on; --goes-on declares these apart from the data that share none."
+        raise BudgetError(cause, remedy)
     if comparison.unknown:
         raise BudgetError(
             f"the store of {party} cannot compare these with data that budgets were spent on: those are of "

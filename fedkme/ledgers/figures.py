@@ -54,9 +54,8 @@ def check_stated(folder: Path) -> None:
     stated = check_figures(folder) if (folder / "ledger.jsonl").is_file() else []
     for verdict in stated:
         if verdict.fault:
-            raise LedgerError(
-                f"{verdict.about}: {verdict.fault}", "Read `fedkme audit verify`; keep the files as they are."
-            )
+            cause = f"{verdict.about}: {verdict.fault}"
+            raise LedgerError(cause, "Read `fedkme audit verify`; keep the files as they are.")
 
 
 def differs(stated: Sequence[Mapping[str, Any]], true: Sequence[Mapping[str, Any]]) -> str:

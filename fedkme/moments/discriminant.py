@@ -87,10 +87,8 @@ def discriminant_of(stored: StoredRelease, shape: Shape = "quadratic") -> Discri
     """
     features = stored.embeddings[0].map_spec.make(stored.schema)
     if not isinstance(features, SecondMoments):
-        raise ConfigError(
-            f"a release of {stored.protocol} has no moments to classify by",
-            "Train a model on its synthetic rows, or ask for a release of moments.",
-        )
+        cause = f"a release of {stored.protocol} has no moments to classify by"
+        raise ConfigError(cause, "Train a model on its synthetic rows, or ask for a release of moments.")
     if not stored.schema.classes:
         raise ConfigError("the schema of this release has no label", "Give the schema a [label].")
     return Discriminant(features, gaussians_of(stored.embeddings[0]), shape)

@@ -173,10 +173,8 @@ class SecondMoments(_Moments):
         super().__init__(spec, schema)
         width = len(spec.chosen)
         if spec.chosen[-1] >= self.coordinates.width:
-            raise ConfigError(
-                f"moments of coordinate {spec.chosen[-1]} of a schema with {self.coordinates.width}",
-                f"Coordinates are counted from 0 to {self.coordinates.width - 1}.",
-            )
+            cause = f"moments of coordinate {spec.chosen[-1]} of a schema with {self.coordinates.width}"
+            raise ConfigError(cause, f"Coordinates are counted from 0 to {self.coordinates.width - 1}.")
         self.dimension = (width + 1) * (width + 2) // 2
         self._chosen = np.asarray(spec.chosen)
         self._centre, self._scale = np.asarray(spec.centre), np.asarray(spec.scale)

@@ -51,10 +51,8 @@ def exported(address: str, anywhere: bool, registry: CollectorRegistry) -> Itera
     """
     host, port = host_and_port(address, "metrics", "127.0.0.1:9464")
     if not anywhere and not is_loopback(host):
-        raise ConfigError(
-            f"metrics are refused at {address}: anybody who reaches it would read them",
-            "Use 127.0.0.1 and let a proxy ask for passwords, or set 'metrics_anywhere'.",
-        )
+        remedy = "Use 127.0.0.1 and let a proxy ask for passwords, or set 'metrics_anywhere'."
+        raise ConfigError(f"metrics are refused at {address}: anybody who reaches it would read them", remedy)
     with on_disk(f"'metrics' cannot listen on {address}", "Choose a free port of this machine."):
         server, thread = start_http_server(port, host.strip("[]"), registry)
     if is_loopback(host):

@@ -101,9 +101,8 @@ class Authority:
             IdentityError: hosts were given for a party that is no server, or a host is no name or address.
         """
         if hosts and role not in (None, Role.CURATOR):
-            raise IdentityError(
-                f"a certificate of the role {role} has no hosts", "Give hosts to a curator alone."
-            )
+            cause = f"a certificate of the role {role} has no hosts"
+            raise IdentityError(cause, "Give hosts to a curator alone.")
         begin = max(now() - SKEW, self.certificate.not_valid_before_utc)
         end = self.certificate.not_valid_after_utc
         if lifetime is not None:

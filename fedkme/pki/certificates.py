@@ -41,10 +41,8 @@ def check_name(name: str) -> None:
         IdentityError: no party can have the name.
     """
     if not _NAME.fullmatch(name) or name in LOOPBACK:
-        raise IdentityError(
-            f"{name!r} cannot be a party's name",
-            "Use lower-case letters, digits and hyphens, at most 63, and not 'localhost'.",
-        )
+        remedy = "Use lower-case letters, digits and hyphens, at most 63, and not 'localhost'."
+        raise IdentityError(f"{name!r} cannot be a party's name", remedy)
 
 
 def general_name(host: str) -> x509.GeneralName:
@@ -57,9 +55,8 @@ def general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         if not _HOST.fullmatch(host):
-            raise IdentityError(
-                f"{host!r} is neither a host name nor an address", "Give it without port and wildcard."
-            ) from None
+            cause = f"{host!r} is neither a host name nor an address"
+            raise IdentityError(cause, "Give it without port and wildcard.") from None
         return x509.DNSName(host)
 
 

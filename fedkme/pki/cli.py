@@ -99,9 +99,8 @@ def request(
     with explained():
         _refuse(out_request)
         if (key is None) == (out_key is None):
-            raise PkiError(
-                "a request needs either a new key or an old one", "Give one of --out-key and --key."
-            )
+            cause = "a request needs either a new key or an old one"
+            raise PkiError(cause, "Give one of --out-key and --key.")
         data = _key_in(key) if key is not None else new_key()
         csr = requests.make_request(name, data)
         if out_key is not None:

@@ -55,9 +55,8 @@ def make_authority(
     """
     with explained():
         if directory.exists() and any(directory.iterdir()):
-            raise PkiError(
-                f"{directory} is not empty", "Choose another folder: an authority is never replaced."
-            )
+            cause = f"{directory} is not empty"
+            raise PkiError(cause, "Choose another folder: an authority is never replaced.")
         make_folder(directory, 0o700)
         make_folder(directory / "issued")
         authority = Authority(lifetime, name)
@@ -83,9 +82,8 @@ class AuthorityFolder:
             if not (directory / "issued").is_dir():
                 raise FileNotFoundError
         except (OSError, ValueError):
-            raise PkiError(
-                f"{directory} is no authority's folder", "Make one with `fedkme pki init`."
-            ) from None
+            cause = f"{directory} is no authority's folder"
+            raise PkiError(cause, "Make one with `fedkme pki init`.") from None
 
     def issued(self) -> list[x509.Certificate]:
         """All issued certificates, ordered by name and then by time."""
@@ -180,16 +178,14 @@ class AuthorityFolder:
             except TypeError:  # it is encrypted
                 key = serialization.load_pem_private_key(data, password=passphrase())
         except ValueError:
-            raise PkiError(
-                f"the key in {self.directory} cannot be read", "Give the right passphrase."
-            ) from None
+            cause = f"the key in {self.directory} cannot be read"
+            raise PkiError(cause, "Give the right passphrase.") from None
         if (
             not isinstance(key, ec.EllipticCurvePrivateKey)
             or key.public_key() != self.certificate.public_key()
         ):
-            raise PkiError(
-                f"the key in {self.directory} is not its certificate's", "Restore both from a backup."
-            )
+            cause = f"the key in {self.directory} is not its certificate's"
+            raise PkiError(cause, "Restore both from a backup.")
         return key
 
 
@@ -254,15 +250,11 @@ class OpenAuthority:
                 raise PkiError("the key is another party's, or was revoked", "Make another key.")
         for other in self._folder.live(name):
             if role_of(other) is not role:
-                raise PkiError(
-                    f"{name!r} is the name of this authority's {role_of(other)}",
-                    "Choose another name, or revoke it.",
-                )
+                cause = f"{name!r} is the name of this authority's {role_of(other)}"
+                raise PkiError(cause, "Choose another name, or revoke it.")
             if not again and other.public_key() != public:
-                raise PkiError(
-                    f"{name!r} has a certificate with another key",
-                    "Revoke that one first, or say --again if both are to count for a while.",
-                )
+                remedy = "Revoke that one first, or say --again if both are to count for a while."
+                raise PkiError(f"{name!r} has a certificate with another key", remedy)
         if role is Role.CURATOR:
             hosts = [*hosts, *LOOPBACK]
         certificate = self._authority.sign(public, name, hosts, role, lifetime)
@@ -284,13 +276,11 @@ class OpenAuthority:
         old = identity.leaf
         name, role = name_of(old.subject), role_of(old)
         if role is None or not self._folder.signed(old):
-            raise PkiError(
-                f"the certificate of {name!r} is not this authority's", "Use the authority that issued it."
-            )
+            cause = f"the certificate of {name!r} is not this authority's"
+            raise PkiError(cause, "Use the authority that issued it.")
         if self._folder.is_revoked(old):
-            raise PkiError(
-                f"the certificate of {name!r} was revoked", "Issue a new one if the party may come back."
-            )
+            cause = f"the certificate of {name!r} was revoked"
+            raise PkiError(cause, "Issue a new one if the party may come back.")
         return self.issue(name, hosts_of(old), role, lifetime, key, again=True)
 
     def revoke(self, certificates: Sequence[x509.Certificate], lifetime: datetime.timedelta) -> None:

@@ -148,10 +148,8 @@ def refuse_open_key(path: Path) -> None:
     with contextlib.suppress(OSError):
         if (mode := key_mode(path)) & 0o007:
             key = key_file(path)
-            raise IdentityError(
-                f"everybody on this host can read the key in {key} (mode {mode:04o})",
-                f"Run `chmod 600 {key}`.",
-            )
+            cause = f"everybody on this host can read the key in {key} (mode {mode:04o})"
+            raise IdentityError(cause, f"Run `chmod 600 {key}`.")
 
 
 def expiry_warning(identity: Identity) -> str | None:
@@ -200,10 +198,8 @@ def _check(identity: Identity, path: Path, current: bool) -> None:
     if current and certificate.not_valid_after_utc < now():
         raise IdentityError(f"the certificate in {path} has expired", "Issue a new one, or renew it.")
     if current and certificate.not_valid_before_utc > now():
-        raise IdentityError(
-            f"the certificate in {path} is not valid yet",
-            "Look at the clocks of this host and the authority's.",
-        )
+        cause = f"the certificate in {path} is not valid yet"
+        raise IdentityError(cause, "Look at the clocks of this host and the authority's.")
 
 
 def _unreadable(path: Path) -> IdentityError:

@@ -46,10 +46,8 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
     except (ValueError, UnsupportedAlgorithm):
         raise IdentityError(f"{path} is no request", "Make one with `fedkme pki request`.") from None
     if not sound:
-        raise IdentityError(
-            f"the request {path} is not signed by its own key, or its key is weak",
-            "Make one with `fedkme pki request`.",
-        )
+        cause = f"the request {path} is not signed by its own key, or its key is weak"
+        raise IdentityError(cause, "Make one with `fedkme pki request`.")
     check_name(name_of(request.subject))
     return request
 
@@ -69,10 +67,8 @@ def check_fingerprint(
             "--fingerprint.",
         )
     if not same_fingerprint(given, fingerprint(public)):
-        raise IdentityError(
-            f"the fingerprint given is not that of {what} here",
-            f"Ask {whose} again; if it still differs, somebody exchanged the file: do not go on.",
-        )
+        remedy = f"Ask {whose} again; if it still differs, somebody exchanged the file: do not go on."
+        raise IdentityError(f"the fingerprint given is not that of {what} here", remedy)
 
 
 def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
@@ -89,20 +85,15 @@ def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
     except OSError as error:
         raise IdentityError(f"{reply} cannot be read: {error.strerror}", "Check the path.") from None
     except ValueError:
-        raise IdentityError(
-            f"{reply} does not hold a certificate and its authority's",
-            "Use the file that `fedkme pki approve` wrote.",
-        ) from None
+        cause = f"{reply} does not hold a certificate and its authority's"
+        raise IdentityError(cause, "Use the file that `fedkme pki approve` wrote.") from None
     check_fingerprint(authority_fingerprint, authority, "the authority", "whoever runs the authority")
     if not is_issued_by(certificate, authority):
-        raise IdentityError(
-            f"the certificate in {reply} was not issued by the authority beside it",
-            "Ask for the reply again.",
-        )
+        cause = f"the certificate in {reply} was not issued by the authority beside it"
+        raise IdentityError(cause, "Ask for the reply again.")
     if certificate.public_key() != _private(key).public_key():
-        raise IdentityError(
-            f"the certificate in {reply} is for another key", "Use the key that the request was made with."
-        )
+        cause = f"the certificate in {reply} is for another key"
+        raise IdentityError(cause, "Use the key that the request was made with.")
     if certificate.not_valid_after_utc < now():
         raise IdentityError(f"the certificate in {reply} has expired", "Ask for another one.")
     return Identity(blocks[0], key, blocks[1])
@@ -116,9 +107,8 @@ def _private(key: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
     if not isinstance(private, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) or not _strong(
         private.public_key()
     ):
-        raise IdentityError(
-            "the key is of a kind that cannot be used", "Use P-256, P-384 or RSA of 3072 bits."
-        )
+        cause = "the key is of a kind that cannot be used"
+        raise IdentityError(cause, "Use P-256, P-384 or RSA of 3072 bits.")
     return private
 
 

@@ -59,9 +59,8 @@ class Revocation:
             (lists[authority] for authority in lists if is_issued_by(certificate, authority)), None
         )
         if revocations is None:
-            raise IdentityError(
-                f"{self._path} has no list of the authority that issued the certificate of {name!r}", _REMEDY
-            )
+            cause = f"{self._path} has no list of the authority that issued the certificate of {name!r}"
+            raise IdentityError(cause, _REMEDY)
         self._check_date(revocations)
         entry = revocations.get_revoked_certificate_by_serial_number(certificate.serial_number)
         if entry is not None:
@@ -132,9 +131,8 @@ class Revocation:
             blocks = [block for label, block in pem_blocks(data) if label == _LABEL]
             lists = [x509.load_pem_x509_crl(block) for block in blocks]
         except OSError as error:
-            raise IdentityError(
-                f"the revocation list {self._path} cannot be read: {error.strerror}", _REMEDY
-            ) from None
+            cause = f"the revocation list {self._path} cannot be read: {error.strerror}"
+            raise IdentityError(cause, _REMEDY) from None
         except ValueError:
             lists = []
         if not lists or len(lists) != data.count(f"-----BEGIN {_LABEL}".encode()):
@@ -157,9 +155,8 @@ class Revocation:
             key = cast(CertificateIssuerPublicKeyTypes, authority.public_key())  # it signed certificates
             if authority.subject == revocations.issuer and revocations.is_signature_valid(key):
                 return authority
-        raise IdentityError(
-            f"the revocation list {self._path} is not signed by this party's authority", _REMEDY
-        )
+        cause = f"the revocation list {self._path} is not signed by this party's authority"
+        raise IdentityError(cause, _REMEDY)
 
     def _check_date(self, revocations: CertificateRevocationList) -> None:
         end = revocations.next_update_utc

@@ -83,10 +83,8 @@ def gaussian_sigma(epsilon: float, delta: float, releases: int = 1) -> float:
     """
     _check_delta(delta)
     if not (epsilon >= 0 and releases >= 1):
-        raise ConfigError(
-            f"no Gaussian noise exists for epsilon {epsilon} and {releases} releases",
-            "Take epsilon >= 0 and at least one release.",
-        )
+        cause = f"no Gaussian noise exists for epsilon {epsilon} and {releases} releases"
+        raise ConfigError(cause, "Take epsilon >= 0 and at least one release.")
     # At 1 / (sqrt(2 pi) delta) the bound already holds for epsilon = 0.
     high = 1.0 / (math.sqrt(2.0 * math.pi) * delta)
     single = _bisect_least(lambda sigma: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)

@@ -205,10 +205,8 @@ class MwemMean:
         """
         number = self._call
         if self._last is not None and number > self._last:
-            raise ConfigError(
-                f"h2 has a schedule of {self._last} calls, and all of them were made",
-                "Plan as many calls as the run has rounds.",
-            )
+            cause = f"h2 has a schedule of {self._last} calls, and all of them were made"
+            raise ConfigError(cause, "Plan as many calls as the run has rounds.")
         epsilon, iterations = self._initial if number == 1 else self._later
         if number > 1 and self._last is not None and epsilon is not None:
             epsilon /= math.sqrt(number)
@@ -283,10 +281,8 @@ class GaussianMean:
         """
         _check(rows, self._steps.size)
         if np.any(np.linalg.norm(rows, axis=1) > self._largest):
-            raise DataError(
-                "a row is longer than the norm bound of the feature map",
-                "Use the norm bound that belongs to the feature map.",
-            )
+            cause = "a row is longer than the norm bound of the feature map"
+            raise DataError(cause, "Use the norm bound that belongs to the feature map.")
         self._steps += quantize_features(rows).sum(axis=0, dtype=np.int64)
         self.size += len(rows)
 
@@ -299,10 +295,8 @@ class GaussianMean:
         if self.size == 0:
             return np.zeros(self._steps.size)
         if self._left == 0:
-            raise ConfigError(
-                f"the noise was calibrated for {self._planned} releases, and all of them were made",
-                "Plan as many releases as the run has rounds.",
-            )
+            cause = f"the noise was calibrated for {self._planned} releases, and all of them were made"
+            raise ConfigError(cause, "Plan as many releases as the run has rounds.")
         self._left -= 1
         noise = self._noise.gaussian(self._scale / FEATURE_UNIT, self._steps.size)
         return (self._steps + noise) * (FEATURE_UNIT / self.size)
@@ -310,12 +304,8 @@ class GaussianMean:
 
 def _check(rows: NDArray[np.float64], dimension: int) -> None:
     if rows.ndim != 2 or rows.shape[1] != dimension:
-        raise DataError(
-            f"rows to average have shape {rows.shape} and not (k, {dimension})",
-            "Use one feature map for all parties.",
-        )
+        cause = f"rows to average have shape {rows.shape} and not (k, {dimension})"
+        raise DataError(cause, "Use one feature map for all parties.")
     if not np.all(np.abs(rows) <= 1.0):
-        raise DataError(
-            "a row to average has a coordinate outside [-1, 1]",
-            "Multiply features by sqrt(d/2) and check that the map is bounded by sqrt(2/d).",
-        )
+        remedy = "Multiply features by sqrt(d/2) and check that the map is bounded by sqrt(2/d)."
+        raise DataError("a row to average has a coordinate outside [-1, 1]", remedy)

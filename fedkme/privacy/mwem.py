@@ -64,10 +64,8 @@ def grid_intervals(grid_step: float) -> int:
     """
     intervals = round(2.0 / grid_step) if 0 < grid_step <= 2 else 0
     if intervals < 1 or not math.isclose(intervals * grid_step, 2.0, rel_tol=1e-9):
-        raise ConfigError(
-            f"the grid step {grid_step} does not divide the interval from -1 to 1",
-            "Take 2 divided by a whole number, for example 0.1.",
-        )
+        cause = f"the grid step {grid_step} does not divide the interval from -1 to 1"
+        raise ConfigError(cause, "Take 2 divided by a whole number, for example 0.1.")
     return intervals
 
 
@@ -90,10 +88,8 @@ def quantize(values: NDArray[np.float64], grid_step: float, noise: NoiseSource) 
     """
     intervals = grid_intervals(grid_step)
     if not np.all(np.abs(values) <= 1.0):
-        raise DataError(
-            "a row to quantize has a coordinate outside [-1, 1]",
-            "Divide by the bound of the feature map before quantizing.",
-        )
+        cause = "a row to quantize has a coordinate outside [-1, 1]"
+        raise DataError(cause, "Divide by the bound of the feature map before quantizing.")
     position = (values + 1.0) * (intervals / 2.0)
     lower = np.minimum(np.floor(position), intervals - 1.0)  # x = 1 belongs to the last step
     coins = noise.uniform(values.size).reshape(values.shape)
@@ -160,10 +156,8 @@ class Mwem:
         """
         exact = epsilon is None or math.isinf(epsilon)
         if size < 1 or iterations < 1 or not (epsilon is None or epsilon > 0):
-            raise ConfigError(
-                f"h2 cannot take {iterations} iterations at epsilon {epsilon} over {size} rows",
-                "Take at least one iteration, an epsilon above 0 and at least one row.",
-            )
+            cause = f"h2 cannot take {iterations} iterations at epsilon {epsilon} over {size} rows"
+            raise ConfigError(cause, "Take at least one iteration, an epsilon above 0 and at least one row.")
         measured = index_sum.astype(np.float64)
         grid_step = 2.0 / self._intervals
         errors = np.abs(measured - (self._mean + 1.0) * (size / grid_step)) * grid_step

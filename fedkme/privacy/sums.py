@@ -54,10 +54,8 @@ class Query:
     def __post_init__(self) -> None:
         values = (self.within, self.across, self.share)
         if not (all(math.isfinite(v) and v >= 0 for v in values) and self.share and self.diameter):
-            raise ConfigError(
-                "a query of a release has no finite diameter or no share",
-                "Diameters and shares are positive and finite.",
-            )
+            cause = "a query of a release has no finite diameter or no share"
+            raise ConfigError(cause, "Diameters and shares are positive and finite.")
 
     @property
     def diameter(self) -> float:

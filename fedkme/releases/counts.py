@@ -241,10 +241,8 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
         if about["protocol"] != PROTOCOL or about["version"] != 1:
             raise ValueError
         if "deviations" not in about:
-            raise DataError(
-                f"{source} was made by an earlier version, which did not write down the noise in it",
-                "Make the release again; its synthetic rows can be used as they are.",
-            )
+            cause = f"{source} was made by an earlier version, which did not write down the noise in it"
+            raise DataError(cause, "Make the release again; its synthetic rows can be used as they are.")
         schema = validate(Schema, about["schema"], source)
         measured = tuple(
             Measurement(tuple(clique), _finite(arrays[f"counts{i}"]), float(sigma))

@@ -143,9 +143,8 @@ class GivenPoints(Settings):
         except (binascii.Error, ValueError):
             values = np.empty((0, width))
         if not len(values):
-            raise ConfigError(
-                f"release: 'z.values' is no base64 of rows of {width} numbers", "Give the points as a file."
-            )
+            cause = f"release: 'z.values' is no base64 of rows of {width} numbers"
+            raise ConfigError(cause, "Give the points as a file.")
         return values
 
 
@@ -385,8 +384,7 @@ def read_points(settings: ReleaseSettings, schema: Schema, folder: Path) -> Rele
     values = np.ascontiguousarray(table.values[: settings.points], dtype="<f8")
     text = base64.b64encode(values.tobytes()).decode("ascii")
     if not text or len(text) > _LONGEST_POINTS:
-        raise ConfigError(
-            f"release: 'z.path' has {len(values)} points, of {len(text) / 2**20:.1f} MiB",
-            f"Give at least one point, and at most {_LONGEST_POINTS // 2**20} MiB of text; see 'points'.",
-        )
+        cause = f"release: 'z.path' has {len(values)} points, of {len(text) / 2**20:.1f} MiB"
+        remedy = f"Give at least one point, and at most {_LONGEST_POINTS // 2**20} MiB of text; see 'points'."
+        raise ConfigError(cause, remedy)
     return settings.model_copy(update={"z": GivenPoints(values=text)})

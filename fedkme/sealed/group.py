@@ -161,10 +161,9 @@ class SecretGiver:
         self._check(offer)
         allowed = self._takers is None or offer.name in self._takers
         if not allowed or offer.name == self._keys.name:
-            raise IdentityError(
-                f"{offer.name!r} may not have the group secret of run {self.secret.run}",
-                f"Name {offer.name!r} among the run's owners, or leave that party out.",
-            )
+            cause = f"{offer.name!r} may not have the group secret of run {self.secret.run}"
+            remedy = f"Name {offer.name!r} among the run's owners, or leave that party out."
+            raise IdentityError(cause, remedy)
         place = (offer.name, offer.box)
         if place not in self._gifts:
             if self.given.get(offer.name, 0) >= MOST_OFFERS:
@@ -278,10 +277,8 @@ def check_gift(gift: Gift, run: str, giver: str, key: bytes) -> bytes:
         SealedBoxError: the giver did not sign it.
     """
     if gift.giver.name != giver:
-        raise IdentityError(
-            f"the group secret comes from {gift.giver.name!r}, not from {giver!r}",
-            "Ask the curator and the consumer which party gives the secret.",
-        )
+        cause = f"the group secret comes from {gift.giver.name!r}, not from {giver!r}"
+        raise IdentityError(cause, "Ask the curator and the consumer which party gives the secret.")
     about = _gift_context(run, giver, gift.taker, gift.commitment)
     if not _is_signed(gift, about, key):
         raise shut(f"the group secret for {gift.taker!r} is not signed by its giver for this run and key")
@@ -295,10 +292,8 @@ def check_same(secret: GroupSecret, commitment: bytes) -> None:
         SealedBoxError: the run's public commitment is to another secret.
     """
     if not hmac.compare_digest(secret.commitment(), commitment):
-        raise SealedBoxError(
-            f"the group secret of run {secret.run} is not the one that its features are drawn from",
-            "Ask the giver for the secret again.",
-        )
+        cause = f"the group secret of run {secret.run} is not the one that its features are drawn from"
+        raise SealedBoxError(cause, "Ask the giver for the secret again.")
 
 
 def _gift_context(run: str, giver: str, taker: str, commitment: bytes) -> bytes:

@@ -86,10 +86,8 @@ class CuratorAggregator:
         """
         missing = set(parameters.owners) - set(peers)
         if missing:
-            raise ConfigError(
-                f"secure aggregation lacks signing keys of {len(missing)} owners",
-                "Give every owner's signing key.",
-            )
+            cause = f"secure aggregation lacks signing keys of {len(missing)} owners"
+            raise ConfigError(cause, "Give every owner's signing key.")
         self.stage = Stage.ADVERTISEMENTS
         self._parameters = parameters
         self._context = parameters.context
@@ -297,10 +295,9 @@ class CuratorAggregator:
         steps = from_words(reduce_words(self._masked, bits), bits)
         largest = len(self._survivors) * self._parameters.bound + self._parameters.noise_tail
         if np.any((steps > largest) | (steps < -largest)):
-            raise SecureAggregationError(
-                f"the sum of {self._parameters.run!r} is larger than vectors within the bound have",
-                "An owner sent a wrong vector, or did not use the masks that it shared; the sum is void.",
-            )
+            cause = f"the sum of {self._parameters.run!r} is larger than vectors within the bound have"
+            remedy = "An owner sent a wrong vector, or did not use the masks that it shared; the sum is void."
+            raise SecureAggregationError(cause, remedy)
         return Total(self._survivors, steps)
 
     @property
@@ -331,10 +328,8 @@ class CuratorAggregator:
                 candidate = secret.to_bytes(shamir.SECRET_BYTES, "big")
                 if public(candidate) == expected:
                     return candidate
-        raise SecureAggregationError(
-            f"shares of a secret of owner {owner!r} do not fit together",
-            "That owner or one that revealed shares deviates: ask again without it, under another name.",
-        )
+        remedy = "That owner or one that revealed shares deviates: ask again without it, under another name."
+        raise SecureAggregationError(f"shares of a secret of owner {owner!r} do not fit together", remedy)
 
     def _revealed_values(
         self, sender: str, shares: Sequence[RevealedShare], owners: Sequence[str]
@@ -357,10 +352,8 @@ class CuratorAggregator:
 
     def _close(self, stage: Stage, then: Stage, count: int, least: int) -> None:
         if self.stage is not stage:
-            raise SecureAggregationError(
-                f"the phase of {stage.value} is not open, the curator waits for {self.stage.value}",
-                "Close each phase once, in order.",
-            )
+            cause = f"the phase of {stage.value} is not open, the curator waits for {self.stage.value}"
+            raise SecureAggregationError(cause, "Close each phase once, in order.")
         self._check_enough(count, least, f"sent {stage.value}")
         self.stage = then
 
@@ -373,12 +366,10 @@ class CuratorAggregator:
     def _check_enough(self, count: int, least: int, action: str) -> None:
         if count < least:
             self.stage = Stage.DONE
-            raise SecureAggregationError(
-                f"{count} owners {action} for {self._parameters.run!r} and {least} must",
-                "Ask again with the owners that are there, under another name.",
-            )
+            cause = f"{count} owners {action} for {self._parameters.run!r} and {least} must"
+            remedy = "Ask again with the owners that are there, under another name."
+            raise SecureAggregationError(cause, remedy)
 
     def _refusal(self, sender: str, how: str) -> SecureAggregationError:
-        return SecureAggregationError(
-            f"owner {sender!r} {how}, in {self._parameters.run!r}", "Go on without that owner."
-        )
+        cause = f"owner {sender!r} {how}, in {self._parameters.run!r}"
+        return SecureAggregationError(cause, "Go on without that owner.")

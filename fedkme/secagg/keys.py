@@ -78,9 +78,8 @@ class KeyPair:
                 public = X25519PublicKey.from_public_bytes(peer.key)
                 self._agreed[peer] = self._private.exchange(public)
             except ValueError:  # a point of low order
-                raise SecureAggregationError(
-                    f"the key of {peer.owner!r} is not a valid key", "Ask that owner to update its software."
-                ) from None
+                cause = f"the key of {peer.owner!r} is not a valid key"
+                raise SecureAggregationError(cause, "Ask that owner to update its software.") from None
         ends = sorted((self.mine, peer), key=lambda end: end.owner)
         info = framed(label, *(part for end in ends for part in (end.owner.encode(), end.key)))
         return expand(self._agreed[peer], context, info)

@@ -108,14 +108,11 @@ class NoisePlan:
     def __post_init__(self) -> None:
         numbers = (self.share, self.diameter, self.smoothing)
         if min(self.honest, self.length, self.releases) < 1 or not all(0 < x < math.inf for x in numbers):
-            raise ConfigError(
-                "distributed noise is planned without owners, coordinates or scales",
-                "Give at least one honest owner, one coordinate, one release and positive scales.",
-            )
+            remedy = "Give at least one honest owner, one coordinate, one release and positive scales."
+            raise ConfigError("distributed noise is planned without owners, coordinates or scales", remedy)
         if not (self.excess < math.inf and self.variance > self.smoothing):
-            raise ConfigError(
-                "shares of noise are too small for their sum to be Gaussian", "Take a finer step."
-            )
+            cause = "shares of noise are too small for their sum to be Gaussian"
+            raise ConfigError(cause, "Take a finer step.")
 
     @property
     def variance(self) -> float:
@@ -174,10 +171,8 @@ def plan_noise(
     """
     honest = owners - dropouts - colluders
     if honest < 1 or not 0 < diameter < math.inf:
-        raise ConfigError(
-            "distributed noise needs an honest owner and a finite diameter",
-            "Invite more owners, or allow fewer drop-outs and colluders; check the feature map's bounds.",
-        )
+        remedy = "Invite more owners, or allow fewer drop-outs and colluders; check the feature map's bounds."
+        raise ConfigError("distributed noise needs an honest owner and a finite diameter", remedy)
     excess = NoisePlan(LEAST_SHARE, honest, length, diameter, releases).excess
     if not epsilon > 2.0 * excess:
         raise ConfigError(f"epsilon {epsilon} leaves nothing for noise", "Ask for a larger epsilon.")
@@ -186,10 +181,8 @@ def plan_noise(
     share = math.sqrt((sigma**2 + SMOOTHING) / honest) * (1.0 + 2.0**-48)
     if not LEAST_SHARE <= share <= _LARGEST_SHARE:
         way = "finer" if share < LEAST_SHARE else "coarser"
-        raise ConfigError(
-            f"a share of noise would deviate by 2**{math.log2(share):.0f} steps, outside 2**24 to 2**45",
-            f"Take a {way} step.",
-        )
+        cause = f"a share of noise would deviate by 2**{math.log2(share):.0f} steps, outside 2**24 to 2**45"
+        raise ConfigError(cause, f"Take a {way} step.")
     return NoisePlan(share, honest, length, diameter, releases)
 
 
@@ -224,7 +217,6 @@ def draw_share(noise: NoiseSource, share: float, size: int) -> NDArray[np.int64]
         ConfigError: the source of noise cannot draw integers of this deviation.
     """
     if not LEAST_SHARE <= share <= _LARGEST_SHARE:
-        raise ConfigError(
-            "shares of noise are drawn for deviations of 2**24 to 2**45 steps", "Take another step."
-        )
+        cause = "shares of noise are drawn for deviations of 2**24 to 2**45 steps"
+        raise ConfigError(cause, "Take another step.")
     return whole(noise.gaussian(share, size))

@@ -105,10 +105,8 @@ class OwnerAggregator:
         """
         missing = set(() if parameters.neighbours else parameters.owners) - set(peers)
         if name not in parameters.owners or missing:
-            raise ConfigError(
-                f"secure aggregation of {name!r} lacks signing keys of {len(missing)} owners, or itself",
-                "Give the signing key of every owner, this owner included.",
-            )
+            cause = f"secure aggregation of {name!r} lacks signing keys of {len(missing)} owners, or itself"
+            raise ConfigError(cause, "Give the signing key of every owner, this owner included.")
         own = signing_key.public_key()
         if peers.get(name, own).public_bytes_raw() != own.public_bytes_raw():
             raise ConfigError(f"{name!r} has another signing key than its peers say", "Give its own key.")
@@ -251,9 +249,8 @@ class OwnerAggregator:
                 if endorsement.context != self._context or not verified(
                     self._peers[endorsement.sender], endorsement.signature, self._statement
                 ):
-                    raise self._deviation(
-                        f"told {endorsement.sender!r} something else, or that owner deviates"
-                    )
+                    cause = f"told {endorsement.sender!r} something else, or that owner deviates"
+                    raise self._deviation(cause)
             survivors = set(self._survivors)
             circle = sorted(self._shares)
             revealed = Unmasking(
@@ -268,10 +265,8 @@ class OwnerAggregator:
     @contextlib.contextmanager
     def _step(self, now: Phase, then: Phase) -> Iterator[None]:
         if self.phase is not now:
-            raise SecureAggregationError(
-                f"owner {self.name!r} is asked to {now.value} when it is to {self.phase.value}",
-                "An owner takes each step once: send its first answer again.",
-            )
+            cause = f"owner {self.name!r} is asked to {now.value} when it is to {self.phase.value}"
+            raise SecureAggregationError(cause, "An owner takes each step once: send its first answer again.")
         self.phase = Phase.LEFT
         try:
             yield
@@ -387,12 +382,10 @@ class OwnerAggregator:
 
     def _check_count(self, count: int, least: int, what: str) -> None:
         if count < least:
-            raise SecureAggregationError(
-                f"{count} owners {what} in {self._parameters.run!r} and {least} must",
-                "Ask again with the owners that are there, under another name.",
-            )
+            cause = f"{count} owners {what} in {self._parameters.run!r} and {least} must"
+            remedy = "Ask again with the owners that are there, under another name."
+            raise SecureAggregationError(cause, remedy)
 
     def _deviation(self, how: str) -> SecureAggregationError:
-        return SecureAggregationError(
-            f"the curator of {self._parameters.run!r} {how}, says owner {self.name!r}", _DISTRUST
-        )
+        cause = f"the curator of {self._parameters.run!r} {how}, says owner {self.name!r}"
+        return SecureAggregationError(cause, _DISTRUST)

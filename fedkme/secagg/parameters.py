@@ -68,10 +68,8 @@ class Parameters:
             raise _invalid("noise of no finite deviation")
         if self.largest_total >= 2 ** (self.bits - 1):
             needed = math.ceil(math.log2(self.largest_total)) + 1
-            raise ConfigError(
-                f"sums of {len(self.owners)} owners do not fit {self.bits} bits, they need {needed}",
-                "Take a coarser step, a smaller bound or more bits, 64 at most.",
-            )
+            cause = f"sums of {len(self.owners)} owners do not fit {self.bits} bits, they need {needed}"
+            raise ConfigError(cause, "Take a coarser step, a smaller bound or more bits, 64 at most.")
 
     def _check_owners(self) -> None:
         names = self.owners
@@ -86,9 +84,8 @@ class Parameters:
             self._check_neighbours()
             return
         if not 2 * t > n + c:
-            raise _invalid(
-                f"a threshold of {t} for {n} owners and {c} colluders: it must exceed {(n + c) / 2:g}"
-            )
+            cause = f"a threshold of {t} for {n} owners and {c} colluders: it must exceed {(n + c) / 2:g}"
+            raise _invalid(cause)
         if t > n - d:
             raise _invalid(f"a threshold of {t} that {d} drop-outs of {n} owners may miss")
 
@@ -168,6 +165,5 @@ def _positive(value: object) -> bool:
 
 
 def _invalid(what: str) -> ConfigError:
-    return ConfigError(
-        f"secure aggregation cannot run with {what}", "See docs/decisions/005-secure-aggregation.md."
-    )
+    cause = f"secure aggregation cannot run with {what}"
+    return ConfigError(cause, "See docs/decisions/005-secure-aggregation.md.")

@@ -89,18 +89,16 @@ def verify_binding(
         public = leaf.public_key()
         key = Ed25519PublicKey.from_public_bytes(binding.key)
     except (ValueError, VerificationError):
-        raise _refusal(
-            "a signing key comes with a certificate that is not this party's authority's"
-        ) from None
+        cause = "a signing key comes with a certificate that is not this party's authority's"
+        raise _refusal(cause) from None
     name = name_of(leaf.subject)
     if role_of(leaf) not in (Role.OWNER, None) or not isinstance(public, ec.EllipticCurvePublicKey):
         raise _refusal(f"the certificate of {name!r} is not an owner's")
     try:
         public.verify(binding.signature, _binding_bytes(name, binding.key, run), ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
-        raise _refusal(
-            f"the signing key of {name!r} is not bound to its certificate in this aggregation"
-        ) from None
+        cause = f"the signing key of {name!r} is not bound to its certificate in this aggregation"
+        raise _refusal(cause) from None
     if check is not None:
         check(leaf.public_bytes(serialization.Encoding.PEM))
     return name, key

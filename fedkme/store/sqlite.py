@@ -259,10 +259,8 @@ class SqliteStore(SqlStore):
         """Number of the party; 0 for a new file."""
         for number, name in self._execute("SELECT id, name FROM parties"):
             if name != self._name:
-                raise StoreError(
-                    f"{self._where} belongs to {name}, not to {self._name}",
-                    f"Give {self._name} a store of its own.",
-                )
+                cause = f"{self._where} belongs to {name}, not to {self._name}"
+                raise StoreError(cause, f"Give {self._name} a store of its own.")
             return int(number)
         return 0
 

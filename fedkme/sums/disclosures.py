@@ -79,8 +79,6 @@ def relation_of(event: Event) -> Relation:
         ProtocolError: the parts of the event hold under different relations.
     """
     if len(event.assumes) > 1:
-        raise ProtocolError(
-            f"a plan has an event '{event.kind}' whose parts hold under different relations",
-            "Plan its parts as events of their own.",
-        )
+        cause = f"a plan has an event '{event.kind}' whose parts hold under different relations"
+        raise ProtocolError(cause, "Plan its parts as events of their own.")
     return next(iter(event.assumes), "replace-one")

@@ -56,9 +56,8 @@ class Marginals:
     def __post_init__(self) -> None:
         ordered = all(list(clique) == sorted(set(clique)) and clique for clique in self.cliques)
         if not self.cliques or not ordered or not 1 <= len(self.cliques) <= MOST_CLIQUES:
-            raise ConfigError(
-                f"a question asks for no marginals, or for more than {MOST_CLIQUES}", "Ask in parts."
-            )
+            cause = f"a question asks for no marginals, or for more than {MOST_CLIQUES}"
+            raise ConfigError(cause, "Ask in parts.")
         _check_groups(self.groups, MARGINAL_CELLS)
 
 
@@ -94,9 +93,8 @@ class Parities:
             for product in block
         )
         if not fit or not all(self.blocks) or not 1 <= len(self.products) <= MOST_PARITIES:
-            raise ConfigError(
-                f"a question asks for no parities, or for more than {MOST_PARITIES}", "Ask in parts."
-            )
+            cause = f"a question asks for no parities, or for more than {MOST_PARITIES}"
+            raise ConfigError(cause, "Ask in parts.")
 
     @property
     def products(self) -> list[tuple[int, ...]]:
@@ -143,10 +141,8 @@ class ScoreProducts:
 
 def _check_groups(groups: tuple[Groups, ...], most: int) -> None:
     if len(groups) > MOST_GROUPS or not all(each.of and each.size <= most for each in groups):
-        raise ConfigError(
-            f"a question has more than {MOST_GROUPS} columns of groups, or more than {most} groups in one",
-            "Ask in parts.",
-        )
+        cause = f"a question has more than {MOST_GROUPS} columns of groups, or more than {most} groups in one"
+        raise ConfigError(cause, "Ask in parts.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +168,8 @@ class CellCounts:
 
     def __post_init__(self) -> None:
         if not self.firsts or list(self.firsts) != sorted(set(self.firsts)) or self.classes < 0:
-            raise ConfigError(
-                "there is no coalition, or coalitions are out of order",
-                "Name the first owner of each coalition.",
-            )
+            cause = "there is no coalition, or coalitions are out of order"
+            raise ConfigError(cause, "Name the first owner of each coalition.")
 
     def coalition_of(self, owner: str) -> int:
         """Number of an owner's coalition, from 0.
@@ -226,10 +220,8 @@ class SumQuery:
         others = [each for each in kinds if each is not None]
         if others:
             if blocks or len(others) > 1 or (self.sketch is not None and self.weights):
-                raise ConfigError(
-                    "a sketch, tables, signs, products or counts of cells are asked for with other sums",
-                    "Ask in another question.",
-                )
+                cause = "a sketch, tables, signs, products or counts of cells are asked for with other sums"
+                raise ConfigError(cause, "Ask in another question.")
             if self.sketch is not None:
                 return
             blocks = 1
@@ -240,17 +232,13 @@ class SumQuery:
             elif self.products is not None:
                 blocks = len(self.products.blocks)
         if not blocks or len(self.specs) > MOST_MAPS:
-            raise ConfigError(
-                f"a question asks for nothing, or for more than {MOST_MAPS} sums",
-                "Ask for fewer sums at once.",
-            )
+            cause = f"a question asks for nothing, or for more than {MOST_MAPS} sums"
+            raise ConfigError(cause, "Ask for fewer sums at once.")
         if self.weights and (
             len(self.weights) != blocks or not all(1 <= weight <= MOST_WEIGHT for weight in self.weights)
         ):
-            raise ConfigError(
-                "the weights of a question do not fit its blocks",
-                "Give a whole number of 1 or more for each.",
-            )
+            cause = "the weights of a question do not fit its blocks"
+            raise ConfigError(cause, "Give a whole number of 1 or more for each.")
 
     def canonical(self) -> bytes:
         """Canonical JSON of all fields: with schema and rows, they determine the vector."""

@@ -67,10 +67,8 @@ class CoalitionCounts:
             raise ConfigError("this is no code book", "Compare the parties' versions.") from None
         book = code_book_from_json(plain, schema)
         if query.classes not in (0, len(schema.classes)):
-            raise ConfigError(
-                f"rows are to be counted by {query.classes} classes, the schema has {len(schema.classes)}",
-                "Give all parties the same schema file.",
-            )
+            cause = f"rows are to be counted by {query.classes} classes, the schema has {len(schema.classes)}"
+            raise ConfigError(cause, "Give all parties the same schema file.")
         self._counting = Counting(book, query.classes)
         self.length = len(query.firsts) * self._counting.size
 
@@ -160,10 +158,8 @@ class SumVector:
 
     def _check_length(self) -> None:
         if self.length > MAX_LENGTH:
-            raise ConfigError(
-                f"a question asks for {self.length} numbers and {MAX_LENGTH} are the most",
-                "Use fewer features or fewer classes, or ask in parts.",
-            )
+            cause = f"a question asks for {self.length} numbers and {MAX_LENGTH} are the most"
+            raise ConfigError(cause, "Use fewer features or fewer classes, or ask in parts.")
 
     @property
     def _of_counts(self) -> bool:
@@ -219,10 +215,8 @@ class SumVector:
             DataError: another shape, an entry over its block's bound, or counts of other rows or below 0.
         """
         if vector.shape != (self.length,) or vector.dtype != np.int64:
-            raise DataError(
-                f"an owner's vector has shape {vector.shape} and not ({self.length},)",
-                "Compare feature maps and schema of the parties.",
-            )
+            cause = f"an owner's vector has shape {vector.shape} and not ({self.length},)"
+            raise DataError(cause, "Compare feature maps and schema of the parties.")
         if (wrong := self._misfit(vector, rows, 0)) is not None:
             raise DataError(f"an owner's vector {wrong} than it has", "Ask its owner to update.")
 
@@ -241,9 +235,8 @@ class SumVector:
             SecureAggregationError: see `check`.
         """
         if (wrong := self._misfit(total, rows, noise)) is not None:
-            raise SecureAggregationError(
-                f"a total {wrong} than its owners have", "An owner sent what it should not; the sum is void."
-            )
+            cause = f"a total {wrong} than its owners have"
+            raise SecureAggregationError(cause, "An owner sent what it should not; the sum is void.")
 
     def _misfit(self, vector: IntArray, rows: int, noise: int) -> str | None:
         """Reason why a vector is of other rows; None if it may be of these."""

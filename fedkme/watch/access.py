@@ -127,10 +127,8 @@ class PageAddress:
         """
         host, _ = host_and_port(self.address, "page", "127.0.0.1:8080")
         if not is_loopback(host) and (self.identity is None or self.secret is None):
-            raise ConfigError(
-                f"the page is refused at {self.address}: anybody who reaches it would read it",
-                "Use 127.0.0.1, or set 'identity' and 'page_secret'.",
-            )
+            cause = f"the page is refused at {self.address}: anybody who reaches it would read it"
+            raise ConfigError(cause, "Use 127.0.0.1, or set 'identity' and 'page_secret'.")
 
     @property
     def guarded(self) -> bool:

@@ -89,10 +89,8 @@ def explained(target: str) -> Iterator[None]:
 
 
 def _unheard(target: str) -> ConnectionFailedError:
-    return ConnectionFailedError(
-        f"{target} ended the call before it heard this party's answer",
-        "Look at the curator's last lines; the answer may have come after its 'progress_s'.",
-    )
+    remedy = "Look at the curator's last lines; the answer may have come after its 'progress_s'."
+    return ConnectionFailedError(f"{target} ended the call before it heard this party's answer", remedy)
 
 
 def _undecodable(speaker: str) -> ProtocolError:
@@ -103,22 +101,17 @@ def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
     """Turn an error of gRPC in a call to an address into an expected failure."""
     code, details = error.code(), error.details() or ""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return MessageTooLargeError(
-            f"a message to or from {target} is over {MESSAGE_LIMIT} bytes",
-            "Use a smaller feature dimension or fewer columns.",
-        )
+        cause = f"a message to or from {target} is over {MESSAGE_LIMIT} bytes"
+        return MessageTooLargeError(cause, "Use a smaller feature dimension or fewer columns.")
     if code is grpc.StatusCode.CANCELLED or details == _SERVER_STOPS:
         return ConnectionFailedError(f"{target} closed the connection", "Look at the curator's last lines.")
     if details == _WRITE_FAILED:
         return _unheard(target)
     if code is grpc.StatusCode.UNKNOWN:
-        return ConnectionFailedError(
-            f"{target} failed with an error that it did not foresee", "Look at the curator's last lines."
-        )
-    return ConnectionFailedError(
-        f"the connection to {target} failed ({code.name})",
-        "Check that the curator runs there and that nothing between blocks the port.",
-    )
+        cause = f"{target} failed with an error that it did not foresee"
+        return ConnectionFailedError(cause, "Look at the curator's last lines.")
+    remedy = "Check that the curator runs there and that nothing between blocks the port."
+    return ConnectionFailedError(f"the connection to {target} failed ({code.name})", remedy)
 
 
 def fitting(message: MessageT) -> MessageT:
@@ -128,8 +121,7 @@ def fitting(message: MessageT) -> MessageT:
         MessageTooLargeError: the message is over the limit.
     """
     if message.ByteSize() > MOST_BYTES:
-        raise MessageTooLargeError(
-            f"a message of a run has {message.ByteSize()} bytes and {MESSAGE_LIMIT} are the most",
-            "Use fewer points or features in one question, or fewer owners in one aggregation.",
-        )
+        cause = f"a message of a run has {message.ByteSize()} bytes and {MESSAGE_LIMIT} are the most"
+        remedy = "Use fewer points or features in one question, or fewer owners in one aggregation."
+        raise MessageTooLargeError(cause, remedy)
     return message

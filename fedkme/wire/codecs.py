@@ -134,9 +134,8 @@ def features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec
     if message.commitment:
         raise ProtocolError("the peer speaks of a secret draw where none is", "Check the peer's software.")
     if message.width != width:
-        raise ProtocolError(
-            "the curator's features do not fit this party's schema", "Give both the same schema file."
-        )
+        cause = "the curator's features do not fit this party's schema"
+        raise ProtocolError(cause, "Give both the same schema file.")
     try:
         return FourierSpec(kinds[0], message.dimension, message.gamma, message.width, message.seed)
     except ConfigError as error:
@@ -221,9 +220,8 @@ def rows_to_wire(rows: Iterable[Row]) -> Iterator[types_pb2.Rows]:
 def _sized(rows: Iterable[Row]) -> Iterator[tuple[int, types_pb2.Row]]:
     for row in rows:
         if (size := 8 * len(row.values) + _ROW_OVERHEAD) > MOST_BYTES:
-            raise MessageTooLargeError(
-                f"a row of {len(row.values)} columns is over {MOST_BYTES} bytes", "Use fewer columns."
-            )
+            cause = f"a row of {len(row.values)} columns is over {MOST_BYTES} bytes"
+            raise MessageTooLargeError(cause, "Use fewer columns.")
         yield size, row_to_wire(row)
 
 

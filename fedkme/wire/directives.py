@@ -324,9 +324,8 @@ def _broadcast(message: pb.Broadcast, number: int) -> Broadcast:
 def _step(message: pooling_pb2.Aggregate) -> said.Step:
     name = message.WhichOneof("body")
     if name is None:
-        raise ProtocolError(
-            "the curator takes a step of an aggregation that is not known here", "Update this owner."
-        )
+        cause = "the curator takes a step of an aggregation that is not known here"
+        raise ProtocolError(cause, "Update this owner.")
     step: said.Step = _STEPS[name].from_wire(getattr(message, name))
     return step
 

@@ -72,10 +72,8 @@ def check_role(context: Context, role: Role) -> None:
     names = _alternatives(context) or frozenset()
     roles = sorted(name.removeprefix(ROLE) for name in names if name.startswith(ROLE))
     if roles and roles != [role]:
-        raise IdentityError(
-            f"a party acts as {role} and its certificate is for the role {' and '.join(roles)}",
-            f"Use a certificate of the role {role} (fedkme pki issue --role {role}).",
-        )
+        cause = f"a party acts as {role} and its certificate is for the role {' and '.join(roles)}"
+        raise IdentityError(cause, f"Use a certificate of the role {role} (fedkme pki issue --role {role}).")
 
 
 def check_peer(context: Context, name: str, role: Role | None = None) -> None:
@@ -86,10 +84,8 @@ def check_peer(context: Context, name: str, role: Role | None = None) -> None:
     """
     names = peer_names(context)
     if names is not None and name not in names:
-        raise IdentityError(
-            f"a party says it is {name[:64]!r} and its certificate does not",
-            "Use the certificate of that name.",
-        )
+        cause = f"a party says it is {name[:64]!r} and its certificate does not"
+        raise IdentityError(cause, "Use the certificate of that name.")
     if role is not None:
         check_role(context, role)
     _check_resumed(context)
@@ -104,9 +100,8 @@ def _check_resumed(context: Context) -> None:
         return
     certificate = x509.load_pem_x509_certificate(peer_certificate(context) or b"")
     if certificate.not_valid_after_utc < now():
-        raise IdentityError(
-            f"the certificate of {name_of(certificate.subject)!r} has expired", "Renew it (fedkme pki renew)."
-        )
+        cause = f"the certificate of {name_of(certificate.subject)!r} has expired"
+        raise IdentityError(cause, "Renew it (fedkme pki renew).")
 
 
 def _alternatives(context: Context) -> frozenset[str] | None:

@@ -181,16 +181,14 @@ def _database(path: Path, party: str) -> Iterator[Finding]:
             whole = connection.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
             open_runs = connection.execute("SELECT count(*) FROM runs WHERE ended IS NULL").fetchone()[0]
     except (sqlite3.Error, ValueError) as error:
-        raise StoreError(
-            f"{path} cannot be read: {error}", "Bring back a backup, or correct the path."
-        ) from None
+        cause = f"{path} cannot be read: {error}"
+        raise StoreError(cause, "Bring back a backup, or correct the path.") from None
     current = is_current(version, SQLITE, str(path))
     if not whole:
         raise StoreError(f"{path} is damaged", "Keep it as it is, and bring back a backup.")
     if party not in names:
-        raise StoreError(
-            f"{path} is the journal of {', '.join(names)}", "Give each party a journal of its own."
-        )
+        cause = f"{path} is the journal of {', '.join(names)}"
+        raise StoreError(cause, "Give each party a journal of its own.")
     note = "" if current else "; the next start brings it to this release's version"
     yield Finding("ok", "journal", f"{path}: version {version}, {open_runs} open runs{note}")
     if current:
@@ -203,9 +201,8 @@ def _server(place: str) -> Iterator[Finding]:
     try:
         import psycopg
     except ImportError:
-        raise MissingDependencyError(
-            "psycopg is not installed", "Run `pip install 'fedkme[postgres]'`."
-        ) from None
+        remedy = "Run `pip install 'fedkme[postgres]'`."
+        raise MissingDependencyError("psycopg is not installed", remedy) from None
     try:
         with psycopg.connect(place, connect_timeout=5) as connection:
             version = connection.info.server_version // 10000

@@ -234,15 +234,12 @@ def check_identity(settings: PartySettings, role: str, name: str) -> Iterator[Fi
 def _of_party(identity: Identity, role: str, name: str) -> Iterator[Finding]:
     leaf = identity.leaf
     if role != "curator" and name not in alternative_names(leaf):
-        raise IdentityError(
-            f"the certificate does not name {name!r}, the name of this party", "Issue one with that name."
-        )
+        cause = f"the certificate does not name {name!r}, the name of this party"
+        raise IdentityError(cause, "Issue one with that name.")
     given = role_of(leaf)
     if given is not None and given != role:
-        raise IdentityError(
-            f"the certificate is for the role {given}, and this is a configuration of the role {role}",
-            f"Issue one with --role {role}.",
-        )
+        cause = f"the certificate is for the role {given}, and this is a configuration of the role {role}"
+        raise IdentityError(cause, f"Issue one with --role {role}.")
     if role == "curator":
         hosts = hosts_of(leaf)
         if not hosts:
@@ -274,9 +271,8 @@ def _chain(identity: Identity) -> str:
                 break
         else:
             break
-    raise IdentityError(
-        "the certificate is not signed by the authority in the same bundle", "Issue both again."
-    )
+    cause = "the certificate is not signed by the authority in the same bundle"
+    raise IdentityError(cause, "Issue both again.")
 
 
 def _revocation(revocation: Revocation, identity: Identity) -> Iterator[Finding]:

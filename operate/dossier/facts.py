@@ -119,10 +119,8 @@ def bound_of(statement: PrivacyStatement) -> str:
 def _check(folder: Path) -> None:
     for verdict in [*verify(folder), *check_figures(folder)]:
         if verdict.fault or verdict.absent:
-            raise LedgerError(
-                f"{verdict.about}: {verdict.fault or 'not given'}",
-                "Papers need ledgers that agree: see `fedkme audit verify`.",
-            )
+            cause = f"{verdict.about}: {verdict.fault or 'not given'}"
+            raise LedgerError(cause, "Papers need ledgers that agree: see `fedkme audit verify`.")
 
 
 def _plain(path: Path) -> Mapping[str, Any]:

@@ -166,9 +166,8 @@ def make(folder: Path, files: Mapping[str, str], there: bool = False) -> None:
         for name, text in files.items():
             create(folder / name, text.encode())
     except FileExistsError:
-        raise ConfigError(
-            f"{folder} exists already", "Choose another folder: nothing is overwritten."
-        ) from None
+        cause = f"{folder} exists already"
+        raise ConfigError(cause, "Choose another folder: nothing is overwritten.") from None
     except OSError as error:
         raise ConfigError(f"{folder} cannot be made: {error.strerror}", "Choose another --out.") from None
 

@@ -89,23 +89,19 @@ class HistogramResponder:
         """Refuse terms whose noise is not exactly that of the planned event, by which the policy decides."""
         terms = _terms(invitation)
         if invitation.protocol not in names("cells"):
-            raise ProtocolError(
-                f"{self.name} knows no summary by cells with the protocol {invitation.protocol[:64]!r}"
-            )
+            cause = f"{self.name} knows no summary by cells with the protocol {invitation.protocol[:64]!r}"
+            raise ProtocolError(cause)
         try:
             book = code_book_from_json(terms.code_book, self._schema)
         except ConfigError as error:
             raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
         by_class = bool(terms.classes) or book.needs_labels
         if terms.classes not in (0, len(self._schema.classes)) or (by_class and self._table.labels is None):
-            raise ProtocolError(
-                f"{self.name} is to count rows by other classes than its schema has",
-                "Give both the same schema file.",
-            )
+            cause = f"{self.name} is to count rows by other classes than its schema has"
+            raise ProtocolError(cause, "Give both the same schema file.")
         if invitation.planned != terms.events:
-            raise ProtocolError(
-                f"{self.name} is told of another cost than the histogram of {invitation.run} has"
-            )
+            cause = f"{self.name} is told of another cost than the histogram of {invitation.run} has"
+            raise ProtocolError(cause)
 
     def restore_invitation(self, invitation: Invitation) -> None:
         """Continue a run that the owner has joined already."""
@@ -152,9 +148,8 @@ class HistogramResponder:
         invitation, terms, counting = self._begun()
         boxes = max(len(self._offered), _MOST_BOXES) if self._is_sealed else terms.rows
         if self._ordered or not _fits(order, counting.size, min(terms.rows, boxes)):
-            raise fault_of_curator(
-                f"{self.name} gets an order with a count or shares out of range, or a second order"
-            )
+            cause = f"{self.name} gets an order with a count or shares out of range, or a second order"
+            raise fault_of_curator(cause)
         sealer = self._ready()
         table = self._offered
         if self._pace is not None:

@@ -160,8 +160,6 @@ def _approval(path: Path) -> Approval:
         if approval.id != path.stem or not _ID.fullmatch(approval.id) or not whole:
             raise ValueError
     except (ValueError, TypeError):
-        raise ConfigError(
-            f"{path.name} among the owner's approvals is not an approval",
-            "Remove it; use 'fedkme owner approve'.",
-        ) from None
+        cause = f"{path.name} among the owner's approvals is not an approval"
+        raise ConfigError(cause, "Remove it; use 'fedkme owner approve'.") from None
     return approval

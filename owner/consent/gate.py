@@ -124,10 +124,9 @@ class OwnerGate:
                 self._refused(run, error)
             if isinstance(error, errors.PolicyError):
                 raise
-            raise errors.BudgetError(
-                f"the limits and budgets of {self._owner} do not allow {run}",
-                "Ask for a run that costs less, or let the owner look at its log.",
-            ) from None
+            cause = f"the limits and budgets of {self._owner} do not allow {run}"
+            remedy = "Ask for a run that costs less, or let the owner look at its log."
+            raise errors.BudgetError(cause, remedy) from None
 
     def restore(self, invitation: Invitation) -> None:
         """Continue a run that another process opened."""
@@ -173,10 +172,8 @@ class OwnerGate:
         if number < 1:
             raise errors.fault_of_curator(f"{run} asks a question without a number")
         if self._sums.get(number, digest) != digest:
-            raise errors.ProtocolError(
-                f"{run} asks a question under the number {number}, which had another question",
-                "Ask it under the next number; it costs again.",
-            )
+            cause = f"{run} asks a question under the number {number}, which had another question"
+            raise errors.ProtocolError(cause, "Ask it under the next number; it costs again.")
 
     def pass_sums(self, number: int, vector: SumVector, event: Event | None = None) -> None:
         """Record that a vector of sums leaves; in the clear it may leave again, as the same bits.
@@ -297,13 +294,11 @@ class OwnerGate:
             self.restore_heard(round_number, what)
             return []
         if what == MEAN and round_number > self._rounds:  # the plan, which is the run's cost, has no more
-            raise errors.fault_of_curator(
-                f"{self._owner} is told of round {round_number} of a run of {self._rounds} rounds"
-            )
+            cause = f"{self._owner} is told of round {round_number} of a run of {self._rounds} rounds"
+            raise errors.fault_of_curator(cause)
         if new > MOST_SILENT and isinstance(repeated(about.event, 2), Composed):
-            raise errors.fault_of_curator(
-                f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence"
-            )
+            cause = f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence"
+            raise errors.fault_of_curator(cause)
         self.restore_heard(round_number, what)
         if isinstance(schedule := about.event, MwemSchedule):
             event: Event = schedule.during(round_number + 1 - new, round_number)
@@ -323,6 +318,5 @@ class OwnerGate:
 
 def answered(number: int, run: str) -> errors.SecureAggregationError:
     """Make the error for a second aggregation under one number."""
-    return errors.SecureAggregationError(
-        f"question {number} of {run} was under way before; no aggregation is done twice", "Start another run."
-    )
+    cause = f"question {number} of {run} was under way before; no aggregation is done twice"
+    return errors.SecureAggregationError(cause, "Start another run.")

@@ -333,10 +333,8 @@ class History:
         try:
             return replace(_parsed(fact), run=run)
         except (ValueError, KeyError, TypeError, ProtocolError):
-            raise StoreError(
-                f"the store of {self._owner} has an admission of {run} that this release cannot read",
-                "Use the release that wrote it, or a later one.",
-            ) from None
+            cause = f"the store of {self._owner} has an admission of {run} that this release cannot read"
+            raise StoreError(cause, "Use the release that wrote it, or a later one.") from None
 
 
 @lru_cache

@@ -55,10 +55,9 @@ def check_columns(owner: str, settings: PolicySettings, schema: Schema) -> None:
     names = [column.name for column in schema.columns] + ([schema.label.name] if schema.label else [])
     for name in names:
         if settings.columns and name not in settings.columns:
-            raise PolicyError(
-                f"column {name!r} of the public schema is not among the columns that may leave {owner}",
-                "Agree on a schema without it, or let the owner add it to 'columns' of its policy.",
-            )
+            cause = f"column {name!r} of the public schema is not among the columns that may leave {owner}"
+            remedy = "Agree on a schema without it, or let the owner add it to 'columns' of its policy."
+            raise PolicyError(cause, remedy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +101,8 @@ class Policy:
             planned = planned or NO_PROMISE
             self._check_sums(terms.security)
         elif isinstance(terms, AuctionTerms) and terms.heard and not planned and self._settings.budgets:
-            raise PolicyError(
-                f"{self._owner} is not told what the run will cost towards other owners", SAME_RELEASE
-            )
+            cause = f"{self._owner} is not told what the run will cost towards other owners"
+            raise PolicyError(cause, SAME_RELEASE)
         self._history.read()
         rows, ahead = self._history.rows_of_no_pool, invitation.ahead
         pool = None if isinstance(terms, SumTerms) else self._pools.next(rows)
@@ -149,14 +147,11 @@ class Policy:
 
     def _check_names(self, consumer: str, protocol: str) -> None:
         if fault := fault_of_name(consumer, "consumer"):
-            raise PolicyError(
-                f"{self._owner} is asked for a run without a valid consumer: {fault}", "Look at the curator."
-            )
+            cause = f"{self._owner} is asked for a run without a valid consumer: {fault}"
+            raise PolicyError(cause, "Look at the curator.")
         if fault := fault_of_protocol(protocol):
-            raise PolicyError(
-                f"{self._owner} does not know the protocol of a run: {fault}",
-                "Let the owner install the package that brings it, or the curator's release of fedkme.",
-            )
+            remedy = "Let the owner install the package that brings it, or the curator's release of fedkme."
+            raise PolicyError(f"{self._owner} does not know the protocol of a run: {fault}", remedy)
 
     def _check_family(self, invitation: Invitation) -> None:
         """Refuse terms of another family than the protocol's."""
@@ -164,10 +159,8 @@ class Policy:
         if isinstance(invitation.terms, _TERMS[PROTOCOLS[protocol].family]):
             return
         what = "sums" if sums else "rows" if PROTOCOLS[protocol].family == "sums" else "other rows"
-        raise PolicyError(
-            f"{self._owner} is asked for {what} in the protocol {protocol!r}, which needs none",
-            "Look at the curator.",
-        )
+        cause = f"{self._owner} is asked for {what} in the protocol {protocol!r}, which needs none"
+        raise PolicyError(cause, "Look at the curator.")
 
     def _check_ahead(self, consumer: str, protocol: str, ahead: IntendedSummary) -> None:
         """Refuse a sketch for a summary that would be refused, and any other sums before a summary."""
@@ -177,38 +170,31 @@ class Policy:
         self._check_allowed(consumer, ahead.protocol)
 
     def _odd(self, protocol: str, ahead: IntendedSummary) -> PolicyError:
-        return PolicyError(
-            f"{self._owner} is asked for {protocol!r} before {ahead.rows} rows by {ahead.protocol!r}",
-            "Look at the curator.",
-        )
+        cause = f"{self._owner} is asked for {protocol!r} before {ahead.rows} rows by {ahead.protocol!r}"
+        return PolicyError(cause, "Look at the curator.")
 
     def _check_asked(self, rows: int, dimension: int) -> None:
         most = self._settings.most_dimension
         if rows < 1:
             raise PolicyError(f"{self._owner} is asked for a run of no rows", "Look at the curator.")
         if dimension > most:
-            raise PolicyError(
-                f"{self._owner} is asked for h1 of {dimension} coordinates and computes at most {most}",
-                "Ask for a smaller dimension, or let the owner raise 'most_dimension' of its policy.",
-            )
+            cause = f"{self._owner} is asked for h1 of {dimension} coordinates and computes at most {most}"
+            remedy = "Ask for a smaller dimension, or let the owner raise 'most_dimension' of its policy."
+            raise PolicyError(cause, remedy)
 
     def _check_allowed(self, consumer: str, protocol: str) -> None:
         owner, settings = self._owner, self._settings
         if settings.protocols and not {protocol, serves(protocol)} & set(settings.protocols):
             allowed = ", ".join(settings.protocols)
-            raise PolicyError(
-                f"{owner} does not take part in the protocol {protocol!r}, but in {allowed}", _ASK_THE_OWNER
-            )
+            cause = f"{owner} does not take part in the protocol {protocol!r}, but in {allowed}"
+            raise PolicyError(cause, _ASK_THE_OWNER)
         if not keeps_to(protocol, settings.rows):
             what = "h1 of a row" if settings.rows == "hashed" else "numbers about all its rows"
-            raise PolicyError(
-                f"raw rows leave in the protocol {protocol!r}, and no more than {what} may leave {owner}",
-                _ASK_THE_OWNER if settings.rows == "hashed" else _NO_REAL_ROW,
-            )
+            cause = f"raw rows leave in the protocol {protocol!r}, and no more than {what} may leave {owner}"
+            raise PolicyError(cause, _ASK_THE_OWNER if settings.rows == "hashed" else _NO_REAL_ROW)
         if settings.consumers and consumer not in settings.consumers:
-            raise PolicyError(
-                f"{owner} does not take part in runs for the consumer {consumer!r}", _ASK_THE_OWNER
-            )
+            cause = f"{owner} does not take part in runs for the consumer {consumer!r}"
+            raise PolicyError(cause, _ASK_THE_OWNER)
         check_columns(owner, settings, self._schema)
 
     def _check_sums(self, security: Security | None) -> None:
@@ -237,10 +223,8 @@ class Policy:
     def _check_new(self, admission: Admission) -> None:
         """Refuse a run with a used name, and a run over a budget."""
         if admission.run in self._history.disclosures:
-            raise PolicyError(
-                f"the ledger of {self._owner} holds a run called {admission.run!r}, which is over",
-                "Look at the curator: each run has a new name.",
-            )
+            cause = f"the ledger of {self._owner} holds a run called {admission.run!r}, which is over"
+            raise PolicyError(cause, "Look at the curator: each run has a new name.")
         now = self._clock()
         try:
             for budget in self._settings.budgets:

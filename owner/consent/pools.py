@@ -97,9 +97,8 @@ class RowPools:
                     "The owner decides whether 'most_rows' may be larger; offered rows count, not sent ones.",
                 )
         if most_per_run == 0:
-            raise BudgetError(
-                "0 rows may leave in one run", "The owner decides whether 'most_rows_per_run' may be larger."
-            )
+            cause = "0 rows may leave in one run"
+            raise BudgetError(cause, "The owner decides whether 'most_rows_per_run' may be larger.")
         return PoolSize(offered, offered if most_per_run is None else min(offered, most_per_run))
 
     def draw(self, run: str, pool: PoolSize) -> IntArray | None:
@@ -154,10 +153,8 @@ def _read(fact: bytes) -> tuple[int, bytes]:
         plain = json.loads(fact)
         return int(plain["rows"]), bytes.fromhex(plain["secret"])
     except (ValueError, KeyError, TypeError):
-        raise StoreError(
-            "a store has a record of offered rows that this release cannot read",
-            "Use the release that wrote it, or a later one.",
-        ) from None
+        cause = "a store has a record of offered rows that this release cannot read"
+        raise StoreError(cause, "Use the release that wrote it, or a later one.") from None
 
 
 def _keys(secret: bytes, purpose: str, rows: int) -> NDArray[np.uint64]:

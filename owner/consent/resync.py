@@ -92,10 +92,8 @@ def resync(
     until, since = witness.lines_at(origin, there), witness.lines_at(origin, own_heads) if own_heads else 0
     note = next((text for text in witness.heads.notes if _is_head(text, origin, there)), None)
     if until is None or since is None or note is None:
-        raise LedgerError(
-            f"{curator} does not cover head {there} of {name}: the export is older, or cut",
-            "Ask the curator's operator for 'fedkme curator ledger' of today.",
-        )
+        cause = f"{curator} does not cover head {there} of {name}: the export is older, or cut"
+        raise LedgerError(cause, "Ask the curator's operator for 'fedkme curator ledger' of today.")
     history = History(name, store)
     history.read()
     lost = _lost(name, witness.entries, store, history, since)

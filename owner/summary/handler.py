@@ -99,18 +99,16 @@ class SummaryHandler(RunHandler):
     def _accept(self, invitation: Invitation) -> None:
         terms = invitation.terms
         if not isinstance(terms, AuctionTerms) or terms.features.width != self._width:
-            raise ProtocolError(
-                "the curator's features do not fit this party's schema", "Give both the same schema file."
-            )
+            cause = "the curator's features do not fit this party's schema"
+            raise ProtocolError(cause, "Give both the same schema file.")
         self._dimension = terms.features.dimension
         self._protocol, self._rows = invitation.protocol, terms.rows
 
     def _quote(self, quote: directives.Quote) -> directives.Answer:
         check_dimension(quote.broadcast.mean, self._dimension)
         if len(quote.prices) > MOST_PRICES or not np.isfinite(quote.prices).all():
-            raise fault_of_curator(
-                f"{self.run} quotes more than {MOST_PRICES} prices, or some that are no numbers"
-            )
+            cause = f"{self.run} quotes more than {MOST_PRICES} prices, or some that are no numbers"
+            raise fault_of_curator(cause)
         if not 0.0 <= quote.spread < math.inf:
             raise fault_of_curator(f"{self.run} quotes prices with a spread that is no length")
         counts = self._bidder.quote(quote.broadcast, quote.prices, quote.spread)

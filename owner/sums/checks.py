@@ -116,7 +116,5 @@ def multiplier(cost: float) -> str:
 
 
 def _too_long(owner: str, most: int) -> PolicyError:
-    return PolicyError(
-        f"{owner} is asked for sums of more than {most} numbers, or of maps with too large matrices",
-        "Ask for fewer features, or let the owner raise 'most_sums' of its policy.",
-    )
+    cause = f"{owner} is asked for sums of more than {most} numbers, or of maps with too large matrices"
+    return PolicyError(cause, "Ask for fewer features, or let the owner raise 'most_sums' of its policy.")

@@ -276,13 +276,11 @@ class SumResponder:
         try:
             peers = {binding.owner: Ed25519PublicKey.from_public_bytes(binding.key) for binding in keys}
         except ValueError:
-            raise errors.SecureAggregationError(
-                f"{run} has a signing key that is malformed", errors.CURATOR_FAULT
-            ) from None
+            cause = f"{run} has a signing key that is malformed"
+            raise errors.SecureAggregationError(cause, errors.CURATOR_FAULT) from None
         if len(peers) != len(keys):
-            raise errors.SecureAggregationError(
-                f"an owner has two signing keys in {run}", errors.CURATOR_FAULT
-            )
+            cause = f"an owner has two signing keys in {run}"
+            raise errors.SecureAggregationError(cause, errors.CURATOR_FAULT)
         return peers
 
     def _opened(self, number: int) -> _Aggregation:
@@ -300,9 +298,8 @@ class SumResponder:
         return party
 
     def _late(self, number: int) -> errors.SecureAggregationError:
-        return errors.SecureAggregationError(
-            f"the phases of question {number} of {self._run} are mixed up", errors.CURATOR_FAULT
-        )
+        cause = f"the phases of question {number} of {self._run} are mixed up"
+        return errors.SecureAggregationError(cause, errors.CURATOR_FAULT)
 
     def _let_in(self) -> Invitation:
         if self._invitation is None:

@@ -150,10 +150,8 @@ class SummaryResult:
 
         by_owner = self.metrics.get("points_accessed", {}).get("by_owner", {})
         if not by_owner:
-            raise DataError(
-                "it is not known whose rows were accessed",
-                "A consumer is not told; the curator's record of the run has it.",
-            )
+            cause = "it is not known whose rows were accessed"
+            raise DataError(cause, "A consumer is not told; the curator's record of the run has it.")
         axes = pyplot.subplots(layout="constrained")[1] if ax is None else ax
         names = list(by_owner)
         bars = axes.barh(names[::-1], [by_owner[name] for name in names[::-1]])
@@ -179,10 +177,8 @@ class SummaryResult:
     def _arrays(self, name: str) -> dict[str, Any]:
         path = place_of(self.received, name)
         if not path.exists():
-            raise DataError(
-                f"there is no {path}",
-                "No rows came, or the rows were not judged: see status and reason in `metrics`.",
-            )
+            remedy = "No rows came, or the rows were not judged: see status and reason in `metrics`."
+            raise DataError(f"there is no {path}", remedy)
         return read_arrays(path, "consumer")
 
     def _table(self, name: str) -> Table:

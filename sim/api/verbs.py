@@ -251,9 +251,8 @@ def sweep(
             raise ConfigError("the grid is no dict", 'Give the values of each key: {"p": [50, 100]}.')
         for key, values in grid.items():
             if isinstance(values, str) or not isinstance(values, Iterable):
-                raise ConfigError(
-                    f"{key!r} has no list of values", f'Give a list: {{"{key}": [{values!r}]}}.'
-                )
+                cause = f"{key!r} has no list of values"
+                raise ConfigError(cause, f'Give a list: {{"{key}": [{values!r}]}}.')
         chosen = SweepSettings(
             scenario=str(scenario),
             out=path_of(out),
@@ -331,9 +330,8 @@ def _baselines(names: Sequence[Baseline] | None, seed: int | None) -> list[Basel
         ConfigError: baselines are asked for without a seed: the rows may be real.
     """
     if seed is None and names:
-        raise ConfigError(
-            "baselines look at owners' rows without any noise", "Give seed= to say that this is a simulation."
-        )
+        cause = "baselines look at owners' rows without any noise"
+        raise ConfigError(cause, "Give seed= to say that this is a simulation.")
     if isinstance(names, str):
         raise ConfigError("baselines is a list: ['" + names + "']", "Put the name into a list.")
     if names is None and seed is not None:

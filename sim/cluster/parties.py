@@ -190,16 +190,12 @@ async def _opened(ray: Any, actor: OwnerActor) -> Mapping[str, int]:
         with _losses(ray, actor.title):
             sizes: Mapping[str, int] | Refusal = await actor.handle.open.options(name="read rows").remote()
     except (UnknownOutcomeError, ActorLostError):
-        raise PartyFailedError(
-            f"{actor.title}: the actor died before it had its rows",
-            "Look at the cluster's own log; it may have too little memory.",
-        ) from None
+        remedy = "Look at the cluster's own log; it may have too little memory."
+        raise PartyFailedError(f"{actor.title}: the actor died before it had its rows", remedy) from None
     if isinstance(sizes, Refusal):
         fault = sizes.error()
         if isinstance(fault, ConfigError):
-            raise ConfigError(
-                f"on a node of the cluster: {fault.cause}",
-                f"{fault.remedy} Files of a scenario are at the same path on every node.",
-            )
+            remedy = f"{fault.remedy} Files of a scenario are at the same path on every node."
+            raise ConfigError(f"on a node of the cluster: {fault.cause}", remedy)
         raise fault
     return sizes

@@ -40,9 +40,8 @@ def connected(address: str | None = None) -> Iterator[Any]:
         except (OSError, RuntimeError, ValueError) as error:
             first = str(error).partition("\n")[0].rstrip(".")
             where = address or "this machine"
-            raise ConnectionFailedError(
-                f"no Ray cluster at {where}: {first}", "Start it, or correct the address (docs/scaling.md)."
-            ) from None
+            remedy = "Start it, or correct the address (docs/scaling.md)."
+            raise ConnectionFailedError(f"no Ray cluster at {where}: {first}", remedy) from None
         try:
             yield ray
         finally:

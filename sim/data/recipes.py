@@ -65,9 +65,8 @@ def parquet_of(originals: Originals, form: TextTable) -> bytes:
             raise DataError(f"{name} has other columns than the file before it", "Bring both again.")
         for line in lines:
             if len(line) != len(header):
-                raise DataError(
-                    f"{name} has a line of {len(line)} cells, not {len(header)}", "Bring it again."
-                )
+                remedy = "Bring it again."
+                raise DataError(f"{name} has a line of {len(line)} cells, not {len(header)}", remedy)
             line[-1] = line[-1].removesuffix(form.cut)
             for column, cell in zip(names, [*line, *added], strict=True):
                 columns.setdefault(column, []).append(None if cell in form.gaps else cell)

@@ -29,10 +29,8 @@ def within_limits(name: str, directive: Directive, answer: Answer | None, limits
         OwnerFaultError: there is no answer, or it has more rows than the limits allow.
     """
     if answer is None or (isinstance(answer, Rows) and len(answer.rows) > limits.rows):
-        raise OwnerFaultError(
-            f"{name}, round {directive.round}: no answer, or more rows than it was asked for",
-            "Check the owner's software.",
-        )
+        cause = f"{name}, round {directive.round}: no answer, or more rows than it was asked for"
+        raise OwnerFaultError(cause, "Check the owner's software.")
     return answer
 
 
@@ -123,10 +121,8 @@ class KnownMembers(Generic[ConnectionT]):
         """
         names = self.here()
         if len(names) < max(1, minimum):
-            raise MissingOwnersError(
-                f"there are {len(names)} owners and the run needs {max(1, minimum)}",
-                "Lower the quorum, or simulate more owners.",
-            )
+            cause = f"there are {len(names)} owners and the run needs {max(1, minimum)}"
+            raise MissingOwnersError(cause, "Lower the quorum, or simulate more owners.")
         return names
 
 

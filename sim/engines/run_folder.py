@@ -41,10 +41,8 @@ def make_run_directory(out: Path | None, name: str, until: contextlib.ExitStack)
         with on_disk(f"{directory} cannot be renamed", "Choose another --out."):
             directory.rename(next_free(f"{directory.name}.failed", directory.parent))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ConfigError(
-            f"{directory} is there already and not empty",
-            f"Choose another --out, or remove it{_again(directory)}.",
-        )
+        cause = f"{directory} is there already and not empty"
+        raise ConfigError(cause, f"Choose another --out, or remove it{_again(directory)}.")
     with on_disk(f"{directory} cannot be made", "Choose another --out."):
         durable.make_folder(directory, 0o700)  # it holds rows
         mark = (directory / UNFINISHED).open("w")

@@ -117,9 +117,8 @@ class Template:
         )
         if pid is None:
             writer.close()
-            raise PartyFailedError(
-                "the template process of the parties ended", "See stderr/template.txt in the run's folder."
-            )
+            cause = "the template process of the parties ended"
+            raise PartyFailedError(cause, "See stderr/template.txt in the run's folder.")
         return Forked(pid, writer, reader, self._ends[pid])
 
     def close(self) -> None:

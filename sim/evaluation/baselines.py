@@ -181,9 +181,8 @@ def exact_kernel_greedy(
         NotEnoughRowsError: p is larger than N.
     """
     if p > len(rows):
-        raise NotEnoughRowsError(
-            f"a summary of {p} rows was asked for and there are {len(rows)}", "Ask for a smaller summary."
-        )
+        cause = f"a summary of {p} rows was asked for and there are {len(rows)}"
+        raise NotEnoughRowsError(cause, "Ask for a smaller summary.")
     closeness = kernel_mean_at(rows, validation, gamma)
     size = 0 if seeds is None else len(seeds)
     # sum_{j in S} k(x_j, x) at every row x

@@ -65,7 +65,6 @@ def held(folder: Path, what: str) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(
-                f"another {what} writes to {folder}", "Wait for its end, or choose another --out."
-            ) from None
+            cause = f"another {what} writes to {folder}"
+            raise ConfigError(cause, "Wait for its end, or choose another --out.") from None
         yield folder

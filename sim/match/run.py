@@ -160,10 +160,8 @@ def match_folder(
     if not len(target.validation):
         raise ConfigError("the validation set has no rows", "Give at least one row.")
     if out.resolve() == release.resolve():
-        raise ConfigError(
-            f"{out} is the release's own folder, which everybody may see",
-            "Give the rows, which are for the consumer alone, another folder.",
-        )
+        cause = f"{out} is the release's own folder, which everybody may see"
+        raise ConfigError(cause, "Give the rows, which are for the consumer alone, another folder.")
     schema = AskedFolder(release).stored.schema
     make_folder(out)
     gamma, draw = settings.gamma, settings.draw

@@ -75,9 +75,8 @@ def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
         if isinstance(spec, Category) and spec.name == "education"
     )
     if config.target not in levels:
-        raise ConfigError(
-            f"scenario.target: there is no education {config.target!r}", f"Choose one of {', '.join(levels)}."
-        )
+        cause = f"scenario.target: there is no education {config.target!r}"
+        raise ConfigError(cause, f"Choose one of {', '.join(levels)}.")
     candidates = rest[table.values[rest, column] == levels.index(config.target)]
     if len(candidates) <= config.validation:
         raise DataError("adult: the target has too few rows", "Set scenario.validation to a smaller number.")

@@ -122,9 +122,8 @@ def parse_grid(axes: Iterable[str]) -> dict[str, tuple[AxisValue, ...]]:
         if not separator or not key.strip() or not all(values):
             raise ConfigError(f"--grid {axis}: no axis", "Write --grid KEY=VALUE,VALUE such as p=50,100.")
         if key.strip() in grid or key.strip() == "seed":
-            raise ConfigError(
-                f"--grid {axis}: '{key}' is there already", "Seeds are --seeds; name a key once."
-            )
+            cause = f"--grid {axis}: '{key}' is there already"
+            raise ConfigError(cause, "Seeds are --seeds; name a key once.")
         grid[key.strip()] = values
     return grid
 

@@ -72,9 +72,8 @@ async def aim(
     candidates = _candidates(len(sizes), ways)
     exact = dict(zip(candidates, await oracle.counts(tuple(candidates)), strict=True))
     if any(int(counts.sum()) != rows for counts in exact.values()):
-        raise DataError(
-            f"an owner's counts are not those of all {rows} rows", "Ask owners for the same rows in all."
-        )
+        cause = f"an owner's counts are not those of all {rows} rows"
+        raise DataError(cause, "Ask owners for the same rows in all.")
     columns = [(column,) for column in range(len(sizes))]
     sigma = measurement_sigma(_ONEWAY_SHARE * budget.total / len(columns))
     measured: list[Measurement] = []

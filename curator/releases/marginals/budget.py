@@ -168,7 +168,6 @@ class BudgetFilter:
 
     def _pay(self, cost: float) -> None:
         if self.spent + cost > self.total * (1.0 + _ROUNDING):
-            raise BudgetError(
-                "a release of marginals would go over its epsilon", "Plan fewer measurements, or more noise."
-            )
+            cause = "a release of marginals would go over its epsilon"
+            raise BudgetError(cause, "Plan fewer measurements, or more noise.")
         self.spent += cost

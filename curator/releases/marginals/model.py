@@ -189,10 +189,8 @@ def check_size(sizes: Sequence[int], cliques: Iterable[Clique], groups: Sequence
     """
     cells = model_cells(sizes, cliques, groups)
     if cells > MODEL_CELLS:
-        raise ConfigError(
-            f"the model of these marginals would have {cells} cells and {MODEL_CELLS} are the limit",
-            "Ask for fewer or smaller marginals, or give numeric columns fewer bins.",
-        )
+        cause = f"the model of these marginals would have {cells} cells and {MODEL_CELLS} are the limit"
+        raise ConfigError(cause, "Ask for fewer or smaller marginals, or give numeric columns fewer bins.")
 
 
 @dataclass(frozen=True, eq=False)

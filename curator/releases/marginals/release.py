@@ -115,9 +115,8 @@ class MarginalRelease:
             ConfigError: the binning has other columns than the model, or no rows are asked for.
         """
         if binning.sizes != self.model.sizes:
-            raise ConfigError(
-                "the binning is not that of the release", "Use the schema and bins of the release."
-            )
+            cause = "the binning is not that of the release"
+            raise ConfigError(cause, "Use the schema and bins of the release.")
         if rows < 1:
             raise ConfigError(f"{rows} synthetic rows cannot be drawn", "Ask for one row or more.")
         generator = np.random.default_rng(np.random.SeedSequence([seed, 5]))
@@ -184,7 +183,6 @@ async def measure(
     whole = sizes_with(groups, sizes)
     shapes = [(math.prod(whole[c] for c in clique),) for clique in cliques]
     if [answer.values.shape for answer in answers] != shapes:
-        raise DataError(
-            "a marginal has another number of cells than asked for", "Compare the parties' schemas."
-        )
+        cause = "a marginal has another number of cells than asked for"
+        raise DataError(cause, "Compare the parties' schemas.")
     return answers

@@ -273,10 +273,8 @@ def _public_rows(settings: Balog1Settings, schema: Schema, seeds: Table | None, 
     match settings.z:
         case SeedPoints():
             if seeds is None or not len(seeds):
-                raise ConfigError(
-                    "release: 'z' are to be public seed rows and the curator has none",
-                    "Set 'z.kind' to 'gaussian' or 'file', or give the curator 'seeds'.",
-                )
+                cause = "release: 'z' are to be public seed rows and the curator has none"
+                raise ConfigError(cause, "Set 'z.kind' to 'gaussian' or 'file', or give the curator 'seeds'.")
             rows = np.asarray(seeds.values, np.float64)
         case GaussianPoints(scale=scale):
             return _gaussian_rows(schema, settings.points, scale, seed)
@@ -284,10 +282,8 @@ def _public_rows(settings: Balog1Settings, schema: Schema, seeds: Table | None, 
             rows = settings.z.matrix(schema.width)
             schema.check(Table(rows), "public points")
         case _:
-            raise ConfigError(
-                "release: 'z' names a file of the consumer, which was not read",
-                "Put its rows into the settings (read_points).",
-            )
+            cause = "release: 'z' names a file of the consumer, which was not read"
+            raise ConfigError(cause, "Put its rows into the settings (read_points).")
     rows = rows[: settings.points]
     # An empty cell is its public `missing`: the numbers of a release are finite.
     return np.where(np.isfinite(rows), rows, schema.decode(schema.encode(rows)))

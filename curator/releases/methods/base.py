@@ -68,10 +68,8 @@ class Question:
         SumVector(self.query, schema, self.maps)
         size = sum(len(phi.spec.model_dump_json()) for phi in self.maps)
         if size > _LARGEST_SPECS:
-            raise ConfigError(
-                f"the feature maps of this release are {size / 2**20:.1f} MiB and one message holds 8",
-                "Use fewer points, or the basis 'cholesky', which is not sent.",
-            )
+            cause = f"the feature maps of this release are {size / 2**20:.1f} MiB and one message holds 8"
+            raise ConfigError(cause, "Use fewer points, or the basis 'cholesky', which is not sent.")
 
     def usable_epsilon(self, rows: int, noise_ratio: float = 1.0) -> float:
         """Epsilon at which no embedding of N rows is mere noise; 0 if the present epsilon is enough."""
@@ -137,10 +135,8 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         """
         stored = from_bytes(release)
         if stored.protocol != self.protocol or stored.schema.digest() != self.schema.digest():
-            raise DataError(
-                f"a release of {stored.protocol} is not one of {self.protocol} in this schema",
-                "Finish it with the method that asked for it.",
-            )
+            cause = f"a release of {stored.protocol} is not one of {self.protocol} in this schema"
+            raise DataError(cause, "Finish it with the method that asked for it.")
         making = Making(release, tell)
         making.step("rows of the release", lambda: self.make(stored, making))
         return making.finished

@@ -125,10 +125,8 @@ def check_image(settings: MerfSettings | HermiteSettings, schema: Schema) -> Non
     if settings.generator == "image" and (
         side**2 != schema.width or side % 4 or schema.encoded_width != schema.width
     ):
-        raise ConfigError(
-            f"release: 'generator' is 'image', and {schema.width} columns are no square image of numbers",
-            "Set it to 'table'; an image has a side that is a multiple of 4.",
-        )
+        cause = f"release: 'generator' is 'image', and {schema.width} columns are no square image of numbers"
+        raise ConfigError(cause, "Set it to 'table'; an image has a side that is a multiple of 4.")
 
 
 class _TrainingReport:
@@ -251,8 +249,6 @@ def _scales(settings: MerfSettings, schema: Schema) -> tuple[float, ...] | None:
     names = [column.name for column in schema.columns]
     for name in settings.scales:
         if name not in names:
-            raise ConfigError(
-                f"release: 'scales.{name[:60]}' is not a column of the schema",
-                f"Columns: {', '.join(names)}.",
-            )
+            cause = f"release: 'scales.{name[:60]}' is not a column of the schema"
+            raise ConfigError(cause, f"Columns: {', '.join(names)}.")
     return tuple(settings.scales.get(name, 1.0) for name in names) if settings.scales else None

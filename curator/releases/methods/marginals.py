@@ -110,10 +110,8 @@ class MarginalsMethod:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
         mechanism = "rounds" if self.settings.mechanism == "auto" else self.settings.mechanism
         if mechanism == "aim" and not oracle.exact_sums:
-            raise ConfigError(
-                "AIM chooses by exact counts, which this curator may not see",
-                "Set 'mechanism' to \"rounds\", or agree on a trusted curator.",
-            )
+            cause = "AIM chooses by exact counts, which this curator may not see"
+            raise ConfigError(cause, "Set 'mechanism' to \"rounds\", or agree on a trusted curator.")
         loop = asyncio.get_running_loop()
         fine, epsilon = await self._fine(oracle, loop, mechanism == "independent")
         noise = measurement_sigma(FULL_PAIRS * self._total / len(self._binning.sizes))

@@ -166,10 +166,8 @@ def _part(
         return None
     multiplier = gaussian_sigma(epsilon, delta) / math.sqrt(share) * _MARGIN
     if not (part := gaussian_epsilon(multiplier, delta)) > 0.0:
-        raise ConfigError(
-            f"epsilon {epsilon:g} at delta {delta:g} is too small to be shared by two questions",
-            f"Take an epsilon of {LEAST:g} or more, or a smaller delta.",
-        )
+        cause = f"epsilon {epsilon:g} at delta {delta:g} is too small to be shared by two questions"
+        raise ConfigError(cause, f"Take an epsilon of {LEAST:g} or more, or a smaller delta.")
     return PooledRelease((embedding_query(features, layout),), part, delta)
 
 

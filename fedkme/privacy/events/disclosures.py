@@ -142,6 +142,5 @@ def disclosure_from_json(plain: object) -> Disclosure:
 
 
 def _invalid(how: str) -> ConfigError:
-    return ConfigError(
-        f"a disclosure is entered {how}", "Describe the mechanism under the relation of the run, in full."
-    )
+    cause = f"a disclosure is entered {how}"
+    return ConfigError(cause, "Describe the mechanism under the relation of the run, in full.")

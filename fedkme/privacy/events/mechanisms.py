@@ -53,10 +53,8 @@ class Event:
         for name, type_name in _types(type(self)).items():
             value = _field_value(type_name, getattr(self, name))
             if value is None:
-                raise ConfigError(
-                    f"the event '{self.kind}' cannot have this {name}",
-                    "Numbers lie within 1e-100 and 1e100, counts are whole, names known and not empty.",
-                )
+                remedy = "Numbers lie within 1e-100 and 1e100, counts are whole, names known and not empty."
+                raise ConfigError(f"the event '{self.kind}' cannot have this {name}", remedy)
             object.__setattr__(self, name, value)
 
     @property
