@@ -199,10 +199,8 @@ def _do_any(config: Path, work: AnyWork) -> NoReturn:
     """Do work under the configuration of a summary or of a release: both kinds are listed and cancelled."""
 
     def settings() -> AnyConsumer:
-        return (
-            load_release_settings(config)
-            if "release" in load_toml(config)
-            else load_settings(ConsumerSettings, config)
-        )
+        if "release" in load_toml(config):
+            return load_release_settings(config)
+        return load_settings(ConsumerSettings, config)
 
     raise typer.Exit(run_party(settings, False, work))

@@ -196,9 +196,8 @@ def explained() -> Iterator[None]:
     except KeyboardInterrupt:
         _end(_INTERRUPTED)
     except SystemExit as end:
-        if not isinstance(end, _ExplainedExit) and _was_interrupted(
-            end
-        ):  # typer turns ctrl-C into an exit status without a line
+        # typer turns ctrl-C into an exit status without a line
+        if not isinstance(end, _ExplainedExit) and _was_interrupted(end):
             _end(_INTERRUPTED)
         raise
     except ImportError as error:

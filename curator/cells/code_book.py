@@ -177,10 +177,8 @@ def no_menu_reason(settings: SummarySettings, schema: Schema, coalitions: bool =
         return ""
     remedy = "leave out 'cells.picks'"
     if cells.code_book == "seeds":
-        cause, remedy = (
-            "cells of public seeds have no menu",
-            f"set 'cells.code_book' to \"sketch\", or {remedy}",
-        )
+        cause = "cells of public seeds have no menu"
+        remedy = f"set 'cells.code_book' to \"sketch\", or {remedy}"
     elif coalitions:
         cause, remedy = "owners count in coalitions", f"set 'cells.coalitions' to false, or {remedy}"
     elif offers_columns(spec, schema):

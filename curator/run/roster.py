@@ -100,9 +100,8 @@ class Roster(Generic[Port]):
         names = sorted(name for name in arguments if name in self._ports)
         calls = (_answer_or_error(call, self._ports[name], arguments[name]) for name in names)
         if all(self._ports[name].at_once for name in names):
-            await asyncio.sleep(
-                0
-            )  # owners in this process never pause, so give others a chance to stop the run
+            # owners in this process never pause, so give others a chance to stop the run
+            await asyncio.sleep(0)
             answers = [await answer for answer in calls]  # a task per owner would cost more than its answer
         else:
             answers = await asyncio.gather(*calls)

@@ -144,9 +144,8 @@ class RunContext:
             return settings.resolved(plan.choice)
         if settings.protocol != AUTO:
             return settings
-        protocol = (
-            ALGORITHM3 if plan.cells is None else "cells"
-        )  # begun by an earlier release without a choice
+        # begun by an earlier release without a choice
+        protocol = ALGORITHM3 if plan.cells is None else "cells"
         return settings.model_copy(update={"protocol": protocol})
 
     def choice(

@@ -73,9 +73,8 @@ class Lifecycle:
         except StoreError as error:
             self._suspend(run, body, error)
             return None
-        except (
-            asyncio.CancelledError
-        ):  # the process stops: the run stays open, and its record so far can be read
+        except asyncio.CancelledError:
+            # the process stops: the run stays open, and its record so far can be read
             if body is not None:
                 body.leave()
             raise

@@ -218,10 +218,8 @@ class RunQueue:
             self._store.forget_entries(run.name)
             self._store.delete(_ROWS + run.name)
             self._store.delete(_BEFORE + run.name)
-        run.document, run.status = (
-            document,
-            status,
-        )  # last: if the store fails, the run goes on with its offer
+        # last: if the store fails, the run goes on with its offer
+        run.document, run.status = document, status
         self._open.pop(run.name, None)
         run.finish()
         self.closed()

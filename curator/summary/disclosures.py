@@ -208,10 +208,8 @@ class SummaryDisclosures(RunDisclosures):
 
     def _tell_means(self, number: int, nonce: str) -> None:
         if self._untold:
-            event, sensitivity = (
-                in_sequence([cost.event for cost in self._untold]),
-                self._untold[-1].sensitivity,
-            )
+            event = in_sequence([cost.event for cost in self._untold])
+            sensitivity = self._untold[-1].sensitivity
             self._write([self._about(number, OWNERS, OWNERS, event, nonce, sensitivity)])
         self._untold.clear()
 

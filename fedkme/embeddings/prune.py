@@ -117,10 +117,8 @@ def swapped(seen: Candidates, chosen: IntArray, again: bool = False, worth: floa
     """
     chosen_rows, p = chosen.copy(), len(chosen)
     sums = seen.gram.applied(chosen_rows, np.ones(p))
-    squared_norms, copies_left = (
-        seen.gram.diagonal(),
-        seen.copies - np.bincount(chosen_rows, minlength=len(sums)),
-    )
+    squared_norms = seen.gram.diagonal()
+    copies_left = seen.copies - np.bincount(chosen_rows, minlength=len(sums))
     for _ in range(20 * p):
         leave = 2.0 * sums - squared_norms - 2.0 * p * seen.closeness
         enter = 2.0 * p * seen.closeness - 2.0 * sums - squared_norms

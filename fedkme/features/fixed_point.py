@@ -136,11 +136,9 @@ class ScoredFeatures:
 
     def best(self, mean: MeanVector, size: int) -> tuple[int, float]:
         """Row of the largest bid (of equal bids the first), and the bid; as from `bids`, bit for bit."""
-        rows = (
-            np.arange(0)
-            if self._count < _FEW_ROWS
-            else self._rows_that_may_win(mean.astype(np.float64), size)
-        )
+        rows = np.arange(0)
+        if self._count >= _FEW_ROWS:
+            rows = self._rows_that_may_win(mean.astype(np.float64), size)
         if not 0 < _MANY * len(rows) < self._count:
             gains = self.bids(mean, size)
             row = int(gains.argmax())

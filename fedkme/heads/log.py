@@ -350,9 +350,8 @@ class HeadLog:
             except LedgerError as error:
                 refused[origin] = error
                 continue
-            lines |= dict.fromkeys(
-                cosignature.line.splitlines(keepends=True)[-1:]
-            )  # the last line alone is the signer's
+            # the last line alone is the signer's
+            lines |= dict.fromkeys(cosignature.line.splitlines(keepends=True)[-1:])
             chains.append(cosignature.certificates)
         with self._store.transaction():
             self._store.put(place, "".join(lines).encode())

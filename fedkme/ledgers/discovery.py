@@ -39,9 +39,8 @@ def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list
     """
     curator = directory / "journal.db"  # a deployment's; its ledger.jsonl dates from the curator's last stop
     named = {directory / "ledger.jsonl", *others}
-    more = [
-        path for path in sorted(directory.glob("*ledger*.jsonl")) if path not in named
-    ]  # for example of payouts, as earlier releases wrote them
+    # for example of payouts, as earlier releases wrote them
+    more = [path for path in sorted(directory.glob("*ledger*.jsonl")) if path not in named]
     stated = [(party, path) for path in (*others, *more) if (party := _party(path, follow))]
     if not curator.is_file() and not (curator := directory / "ledger.jsonl").is_file():
         raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run.")

@@ -122,9 +122,8 @@ def verify_files(paths: Sequence[Path], follow: Follow | None = None) -> tuple[l
         ledgers += [ledger] if not verdict.fault else []
     curators = [ledger for ledger in ledgers if ledger.party == CURATOR]
     has_lines = any(ledger.entries for ledger in curators) or not any(ledger.entries for ledger in ledgers)
-    missing = (
-        [] if curators and has_lines else [CURATOR]
-    )  # an empty ledger cannot confirm other parties' lines
+    # an empty ledger cannot confirm other parties' lines
+    missing = [] if curators and has_lines else [CURATOR]
     if missing or any(verdict.fault for verdict in verdicts):
         return verdicts, missing
     compared, absent = _compared(ledgers, records=False)

@@ -20,12 +20,9 @@ def span(seconds: float) -> str:
 
 def left(done: float, total: float, seconds: float) -> str:
     """Time left in words, at the average speed of the past `seconds`."""
-    measurable = done > _LEAST_DONE * total  # a peer may say 5e-324
-    return (
-        f"about {span(seconds / done * (total - done))} left"
-        if measurable
-        else "the time left is not known yet"
-    )
+    if done <= _LEAST_DONE * total:  # a peer may say 5e-324
+        return "the time left is not known yet"
+    return f"about {span(seconds / done * (total - done))} left"
 
 
 class StageTime:

@@ -312,9 +312,8 @@ class FineShares:
     def _denoised_in(self, code: int, inside: NDArray[np.int64], expected: float) -> FloatArray:
         """Denoised shares within a coarse cell; `expected`: its share where its own count is mostly noise."""
         density = self._summed(self.shares) / self._sizes
-        beside = np.pad(
-            density[: len(density) - self.atoms], 1, constant_values=-_NO_ROOM
-        )  # beyond the bounds
+        # beyond the bounds there is no room
+        beside = np.pad(density[: len(density) - self.atoms], 1, constant_values=-_NO_ROOM)
         shares, lean, mass = self.shares[inside], 0, float(self.shares[inside].sum())
         if len(inside) > 1:
             lean = int(np.sign(beside[code + 2] - beside[code]))

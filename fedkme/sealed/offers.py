@@ -14,21 +14,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from fedkme.errors import IdentityError
-from fedkme.pki.certificates import Role, name_of, role_of
+from fedkme.pki.certificates import Role, name_of
 from fedkme.pki.identity import Identity
 from fedkme.sealed.boxes import PUBLIC_BYTES, BoxKey, new_key
 from fedkme.secagg.keys import KEY_BYTES, framed
 from fedkme.secagg.shamir import Entropy
+from fedkme.secagg.signing import check_signature, refusal, sign
 
-_MOST_CERTIFICATES = 5
 _LONGEST = 2**16
 _LABEL = b"fedkme sealed keys of a run"
 
@@ -97,12 +91,9 @@ def offer_keys(keys: PartyKeys, identity: Identity | None) -> KeyOffer:
     bare = KeyOffer(keys.name, keys.opener.public, signing)
     if identity is None:
         return bare
-    private = serialization.load_pem_private_key(identity.key, password=None)
-    if not isinstance(private, ec.EllipticCurvePrivateKey):
-        raise _refusal("the key of the identity is not on an elliptic curve")
     if (name := name_of(identity.leaf.subject)) != keys.name:
-        raise _refusal(f"the identity is {name!r}'s and the keys are {keys.name!r}'s")
-    signature = private.sign(_offer_bytes(bare, keys.run), ec.ECDSA(hashes.SHA256()))
+        raise refusal(f"the identity is {name!r}'s and the keys are {keys.name!r}'s")
+    signature = sign(identity, _offer_bytes(bare, keys.run))
     return KeyOffer(keys.name, bare.box, bare.signing, identity.certificate, signature)
 
 
@@ -121,25 +112,13 @@ def certified(
 
     def verify(offer: KeyOffer) -> None:
         _check_form(offer)
-        try:
-            chain = x509.load_pem_x509_certificates(offer.chain)
-            leaf, between = chain[0], chain[1:_MOST_CERTIFICATES]
-            store = Store(x509.load_pem_x509_certificates(authority))
-            PolicyBuilder().store(store).build_client_verifier().verify(leaf, between)
-            public = leaf.public_key()
-        except (ValueError, VerificationError):
-            raise _refusal("keys come with a certificate that is not this party's authority's") from None
-        name, role = name_of(leaf.subject), role_of(leaf)
-        if name != offer.name:
-            raise _refusal(f"keys in the name of {offer.name!r} come with another party's certificate")
-        if (role is not None and role not in roles) or not isinstance(public, ec.EllipticCurvePublicKey):
-            raise _refusal(f"the certificate of {name!r} has a role that may not exchange keys here")
-        try:
-            public.verify(offer.signature, _offer_bytes(offer, run), ec.ECDSA(hashes.SHA256()))
-        except InvalidSignature:
-            raise _refusal(f"the keys of {name!r} are not bound to its certificate in this run") from None
-        if check is not None:
-            check(leaf.public_bytes(serialization.Encoding.PEM))
+
+        def signed(name: str) -> bytes:
+            if name != offer.name:
+                raise refusal(f"keys in the name of {offer.name!r} come with another party's certificate")
+            return _offer_bytes(offer, run)
+
+        check_signature("keys come", offer.chain, authority, roles, offer.signature, signed, check)
 
     return verify
 
@@ -152,20 +131,16 @@ def taken_at_their_word(offer: KeyOffer) -> None:
     """
     _check_form(offer)
     if offer.chain or offer.signature:
-        raise _refusal(f"the keys of {offer.name!r} come with a certificate, and this run has none")
+        raise refusal(f"the keys of {offer.name!r} come with a certificate, and this run has none")
 
 
 def _check_form(offer: KeyOffer) -> None:
     parts = (offer.box, offer.signing, offer.chain, offer.signature)
     if not isinstance(offer.name, str) or not all(isinstance(p, bytes) and len(p) <= _LONGEST for p in parts):
-        raise _refusal("an offer of keys is malformed")
+        raise refusal("an offer of keys is malformed")
     if len(offer.box) != PUBLIC_BYTES or len(offer.signing) != KEY_BYTES:
-        raise _refusal(f"the keys of {offer.name!r} are of another length")
+        raise refusal(f"the keys of {offer.name!r} are of another length")
 
 
 def _offer_bytes(offer: KeyOffer, run: str) -> bytes:
     return framed(_LABEL, run.encode(), offer.name.encode(), offer.box, offer.signing)
-
-
-def _refusal(why: str) -> IdentityError:
-    return IdentityError(why, "Issue and exchange certificates and keys again.")

@@ -312,9 +312,8 @@ class OwnerAggregator:
         for advertisement in roster.advertisements:
             if advertisement.sender in keys or not self._parameters.includes(advertisement.sender):
                 raise self._deviation("shows keys of a party that is no owner of it, or two of one owner")
-            own = (
-                advertisement.sender == self.name and advertisement == self._keys[self.name]
-            )  # needs no verification
+            # this owner's own advertisement needs no verification
+            own = advertisement.sender == self.name and advertisement == self._keys[self.name]
             if not own and (
                 advertisement.context != self._context
                 or not verified(

@@ -5,7 +5,7 @@ no signature for one of the two is ever good for the other. Parties that exchang
 do not need bindings.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -53,14 +53,64 @@ def bind(identity: Identity, key: Ed25519PublicKey, run: str) -> KeyBinding:
     Raises:
         IdentityError: the identity's key is not one of `fedkme pki`.
     """
+    raw = key.public_bytes_raw()
+    signed = _binding_bytes(name_of(identity.leaf.subject), raw, run)
+    return KeyBinding(identity.certificate, raw, sign(identity, signed))
+
+
+def sign(identity: Identity, data: bytes) -> bytes:
+    """Sign with the key of a certificate: ECDSA with SHA-256.
+
+    Raises:
+        IdentityError: the identity's key is not one of `fedkme pki`.
+    """
     private = serialization.load_pem_private_key(identity.key, password=None)
     if not isinstance(private, ec.EllipticCurvePrivateKey):
-        raise _refusal("the key of the identity is not on an elliptic curve")
-    raw = key.public_bytes_raw()
-    name = name_of(identity.leaf.subject)
-    return KeyBinding(
-        identity.certificate, raw, private.sign(_binding_bytes(name, raw, run), ec.ECDSA(hashes.SHA256()))
-    )
+        raise refusal("the key of the identity is not on an elliptic curve")
+    return private.sign(data, ec.ECDSA(hashes.SHA256()))
+
+
+def check_signature(
+    what: str,
+    chain: bytes,
+    authority: bytes,
+    roles: Collection[Role],
+    signature: bytes,
+    signed: Callable[[str], bytes],
+    check: Callable[[bytes], None] | None = None,
+) -> str:
+    """Check that a certificate of the authority signed some bytes; returns the name of its party.
+
+    Args:
+        what: what is signed, for errors.
+        chain: PEM, the party's certificate first.
+        authority: PEM of the authorities that this party trusts.
+        roles: roles that the party may have; a certificate without a role, as in simulations, may have any.
+        signature: ECDSA with SHA-256.
+        signed: returns the bytes for the party's name.
+        check: refuses certificates (PEM) that were revoked, such as Revocation.check.
+
+    Raises:
+        IdentityError: another authority, an expired or revoked certificate, another role, or a signature that
+            is not the certificate's.
+    """
+    try:
+        leaf, *between = x509.load_pem_x509_certificates(chain)[:_MOST_CERTIFICATES]
+        store = Store(x509.load_pem_x509_certificates(authority))
+        PolicyBuilder().store(store).build_client_verifier().verify(leaf, between)
+        public = leaf.public_key()
+    except (ValueError, VerificationError):
+        raise refusal(f"{what} with a certificate that is not this party's authority's") from None
+    name, role = name_of(leaf.subject), role_of(leaf)
+    if role not in (None, *roles) or not isinstance(public, ec.EllipticCurvePublicKey):
+        raise refusal(f"{what} with the certificate of {name!r}, which has another role")
+    try:
+        public.verify(signature, signed(name), ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        raise refusal(f"{what} that the certificate of {name!r} did not sign for this run") from None
+    if check is not None:
+        check(leaf.public_bytes(serialization.Encoding.PEM))
+    return name
 
 
 def verify_binding(
@@ -80,28 +130,17 @@ def verify_binding(
     """
     parts = (binding.chain, binding.key, binding.signature)
     if not all(isinstance(part, bytes) and len(part) <= _LONGEST for part in parts):
-        raise _refusal("a signing key comes without a certificate")
+        raise refusal("a signing key comes without a certificate")
+
+    def signed(name: str) -> bytes:
+        return _binding_bytes(name, binding.key, run)
+
+    roles, what = (Role.OWNER,), "a signing key comes"
+    name = check_signature(what, binding.chain, authority, roles, binding.signature, signed, check)
     try:
-        chain = x509.load_pem_x509_certificates(binding.chain)
-        leaf, between = chain[0], chain[1:_MOST_CERTIFICATES]
-        store = Store(x509.load_pem_x509_certificates(authority))
-        PolicyBuilder().store(store).build_client_verifier().verify(leaf, between)
-        public = leaf.public_key()
-        key = Ed25519PublicKey.from_public_bytes(binding.key)
-    except (ValueError, VerificationError):
-        cause = "a signing key comes with a certificate that is not this party's authority's"
-        raise _refusal(cause) from None
-    name = name_of(leaf.subject)
-    if role_of(leaf) not in (Role.OWNER, None) or not isinstance(public, ec.EllipticCurvePublicKey):
-        raise _refusal(f"the certificate of {name!r} is not an owner's")
-    try:
-        public.verify(binding.signature, _binding_bytes(name, binding.key, run), ec.ECDSA(hashes.SHA256()))
-    except InvalidSignature:
-        cause = f"the signing key of {name!r} is not bound to its certificate in this aggregation"
-        raise _refusal(cause) from None
-    if check is not None:
-        check(leaf.public_bytes(serialization.Encoding.PEM))
-    return name, key
+        return name, Ed25519PublicKey.from_public_bytes(binding.key)
+    except ValueError:
+        raise refusal(f"the signing key of {name!r} is malformed") from None
 
 
 def verify_all(
@@ -120,7 +159,7 @@ def verify_all(
     for binding in bindings:
         name, key = verify_binding(binding, authority, run, check=check)
         if name in keys:
-            raise _refusal(f"{name!r} has two signing keys in one aggregation")
+            raise refusal(f"{name!r} has two signing keys in one aggregation")
         keys[name] = key
     return keys
 
@@ -129,5 +168,6 @@ def _binding_bytes(name: str, key: bytes, run: str) -> bytes:
     return framed(b"fedkme secagg signing key", run.encode(), name.encode(), key)
 
 
-def _refusal(why: str) -> IdentityError:
+def refusal(why: str) -> IdentityError:
+    """Make the error for a key that no certificate vouches for."""
     return IdentityError(why, "Issue and exchange certificates and keys again.")

@@ -200,12 +200,9 @@ class SqliteStore(SqlStore):
                 sync_folder(path.parent)
         except OSError as error:
             cause = f"{self._where} cannot be opened: {error.strerror}"
-            remedy = (
-                "Make room"
-                if error.errno == errno.ENOSPC
-                else "Correct the path, or the rights of its folder"
-            )
-            raise StoreError(cause, f"{remedy}.") from None
+            full = error.errno == errno.ENOSPC
+            remedy = "Make room." if full else "Correct the path, or the rights of its folder."
+            raise StoreError(cause, remedy) from None
 
     def _connect(self, target: str, **options: Any) -> sqlite3.Connection:
         try:
@@ -231,9 +228,8 @@ class SqliteStore(SqlStore):
         self._execute(f"PRAGMA synchronous = {synchronous}")
         self._execute("PRAGMA secure_delete = ON")
         self._execute("PRAGMA cache_size = -256")  # KiB; SQLite's default is 2 MB for each of many owners
-        self._execute(
-            "PRAGMA journal_size_limit = 16777216"
-        )  # the log shrinks again after a large transaction
+        # the log shrinks again after a large transaction
+        self._execute("PRAGMA journal_size_limit = 16777216")
         if not current:
             migrate(version, steps, self._where, self._BEGIN, self._execute)
         self._execute("PRAGMA foreign_keys = ON")  # after the steps, which may rebuild tables

@@ -200,9 +200,8 @@ class SumVector:
         scales = [weight / unit for weight, unit in zip(self.weights, units, strict=True)]
         within = math.hypot(*(s * each.within for s, each in zip(scales, self.distances, strict=True)))
         across = math.hypot(*(s * each.across for s, each in zip(scales, self.distances, strict=True)))
-        return math.nextafter(
-            max(within, across) * (1.0 + 2.0**-48), math.inf
-        )  # for the rounding of these lines
+        # the factor and the next float are for the rounding of these lines
+        return math.nextafter(max(within, across) * (1.0 + 2.0**-48), math.inf)
 
     def bound(self, rows: int) -> int:
         """No owner of so many rows has a larger entry, in steps."""

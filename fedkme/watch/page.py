@@ -210,11 +210,9 @@ def _why(lane: OwnerStatus) -> html.Html:
 
 
 def _bar(value: int, most: int) -> html.Html:
-    return (
-        html.tag("progress", class_="bar", max=most, value=value, aria_hidden="true")
-        if value
-        else html.Html()
-    )
+    if not value:
+        return html.Html()
+    return html.tag("progress", class_="bar", max=most, value=value, aria_hidden="true")
 
 
 def _learned(seen: Watched, viewer: Viewer) -> html.Html:

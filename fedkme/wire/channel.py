@@ -40,10 +40,8 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     # connection, and those by which a client learns how much it may send, if they come late and together
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_concurrent_streams", 100),  # in one connection; a party needs two
-    (
-        "grpc.max_connection_idle_ms",
-        120_000,
-    ),  # for connections without a call; an owner always has a call open
+    # for connections without a call; an owner always has a call open
+    ("grpc.max_connection_idle_ms", 120_000),
     ("grpc.server_handshake_timeout_ms", 20_000),
     ("grpc.so_reuseport", 0),  # a second curator on the same port is an error, not a coin toss
 ]

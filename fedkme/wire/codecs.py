@@ -73,9 +73,8 @@ def mean_from_wire(message: types_pb2.MeanVector, dimension: int | None = None) 
         ProtocolError: the length differs, or a coordinate exceeds the limit of exact arithmetic.
     """
     message.DiscardUnknownFields()
-    count = len(
-        message.coordinates
-    )  # packed words of 4 bytes end the message; reading them one by one is slow
+    # packed words of 4 bytes end the message; reading them one by one is slow
+    count = len(message.coordinates)
     mean = np.frombuffer(message.SerializeToString()[-4 * count or None :], "<i4").astype(np.int32)
     if dimension is not None:
         check_dimension(mean, dimension)

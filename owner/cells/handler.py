@@ -28,11 +28,8 @@ class CellHandler(RunHandler):
 
     def wait_s(self, directive: directives.Directive, taken_s: float) -> float:
         """Seconds that the answer to an order waits, so that its time says nothing about rows."""
-        return (
-            wait_s(self._responder.answer_s, taken_s)
-            if isinstance(directive.body, directives.FillOrder)
-            else 0.0
-        )
+        ordered = isinstance(directive.body, directives.FillOrder)
+        return wait_s(self._responder.answer_s, taken_s) if ordered else 0.0
 
     def _compute(self, directive: directives.Directive) -> directives.Answer:
         responder, number = self._responder, directive.round

@@ -38,9 +38,8 @@ class SummaryHandler(RunHandler):
     def _entry(self, directive: directives.Directive, answer: directives.Answer) -> OwnerEntry:
         named = tuple(self._bidder.named_since(self._named))
         self._named += len(named)
-        if isinstance(
-            directive.body, Broadcast
-        ):  # a bid changes nothing but the tokens: the mean need not be stored
+        # a bid changes nothing but the tokens: the mean need not be stored
+        if isinstance(directive.body, Broadcast):
             size_only = Broadcast(directive.round, directive.body.size, _NO_MEAN)
             directive = directives.Directive(directive.run, directive.round, directive.seq, size_only)
         return OwnerEntry(directive, answer, named)

@@ -131,11 +131,9 @@ def _draft_of(schema: SchemaLike) -> SchemaDraft:
     if isinstance(schema, str | Path):
         path = Path(schema)
         values = plain_schema(path)
-        return (
-            SchemaDraft(path.read_text(encoding="utf-8"))
-            if path.suffix != ".json"
-            else SchemaDraft.of(values)
-        )
+        if path.suffix == ".json":
+            return SchemaDraft.of(values)
+        return SchemaDraft(path.read_text(encoding="utf-8"))
     if schema is None:
         raise ConfigError("there is no schema", NO_SCHEMA)
     return SchemaDraft.of(schema)

@@ -202,10 +202,8 @@ def release(
         parties = _scenario(*_tables(owners, site_column, schema), None, test, public)
         given: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
         given |= {} if rows is None else {"rows": rows}
-        write, changes = (
-            _frames(seed),
-            [*(["pooling.security.dropouts=0"] if secure else []), *assignments_of(settings)],
-        )
+        write = _frames(seed)
+        changes = [*(["pooling.security.dropouts=0"] if secure else []), *assignments_of(settings)]
         plan = plan_for(write | {"release": given}, changes, parties, task) if method == AUTO else None
         given["kind"] = method if plan is None else plan.method
         chosen = release_of(write | {"release": given}, changes, "fedkme.release")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,11 +168,8 @@ def match_folder(
     gamma, draw = settings.gamma, settings.draw
     width = domain_gamma(schema.mean_squared_distance) if gamma is None else gamma
     with one_thread():  # more threads spin where cores are shared
-        drawn = (
-            drawn_for(lambda rows: drawn_rows(release, schema, rows, shown), schema, target.validation, width)
-            if draw is None
-            else drawn_rows(release, schema, draw, shown)
-        )
+        draws = partial(drawn_rows, release, schema, shown=shown)
+        drawn = drawn_for(draws, schema, target.validation, width) if draw is None else draws(draw)
         matched = match_rows(
             schema,
             drawn,

@@ -78,12 +78,10 @@ def _head(run: ReleaseFolder) -> html.Html:
         why = f": {str(m['reason']).rstrip('.')}" if m.get("reason") else ""
         ended = "failed" if m["status"] == "failed" else f"was {m['status']}"
         lines.append(html.banner(f"The release {ended}{why}."))
-    verdict = (
-        f"{number(m['rows'])} rows were made of sums over {number(m['N'])} rows of {number(m['K'])} owners, "
-        f"{_trust(m)[1]}."
-        if m.get("files")
-        else "Nothing came out of this release."
-    )
+    verdict = "Nothing came out of this release."
+    if m.get("files"):
+        behind = f"sums over {number(m['N'])} rows of {number(m['K'])} owners, {_trust(m)[1]}"
+        verdict = f"{number(m['rows'])} rows were made of {behind}."
     plan = [html.about(m["plan"]["line"])] if m.get("plan") else []
     return html.joined([*lines, _verdict(m, verdict), *plan], "\n")
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedkme.directives import Answer, Directive, Dry, FillOrder
+from fedkme.embeddings import kernels
 from fedkme.embeddings.kernels import rbf
 from fedkme.heads.log import Head
 from fedkme.wire.v1 import owners_pb2 as pb
@@ -58,7 +59,7 @@ def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
         work.append(("herd", (len(rows), count)))
         return herd(rows, scores, count, *more)
 
-    monkeypatch.setattr(fill, "rbf", counted)
+    monkeypatch.setattr(kernels, "rbf", counted)
     monkeypatch.setattr(fill, "herd", herded)
     works = []
     for cell in range(4):
