@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -257,24 +257,22 @@ def seen_by(watched: Watched, viewer: Viewer) -> Watched:
     )
 
 
+_SHARED = ("run", "consumer", "kind", "opened", "began", "ended", "protocol", "wanted", "plan")
+"""Fields of a run that owners and its consumer may see."""
+
+
+def _view(run: RunState, *fields: str, **own: Any) -> RunState:
+    """Make a state with the shared and the named fields of a run, and some of its own."""
+    return RunState(**{name: getattr(run, name) for name in (*_SHARED, *fields)}, **own)
+
+
 def _run_of_owner(run: RunState, owner: str) -> RunState | None:
     """View of a run for one of its owners, without progress: progress reveals other owners' part."""
     lane = run.lane(owner)
     if lane is None:
         return None
-    return RunState(
-        run.run,
-        run.consumer,
-        run.kind,
-        run.status if run.status in ("asked", "queued") else "running" if run.open else "over",
-        run.opened,
-        run.began,
-        run.ended,
-        protocol=run.protocol,
-        wanted=run.wanted,
-        plan=run.plan,
-        lanes=(lane,),
-    )
+    status = run.status if run.status in ("asked", "queued") else "running" if run.open else "over"
+    return _view(run, status=status, lanes=(lane,))
 
 
 def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
@@ -282,28 +280,9 @@ def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
     if run.consumer != consumer:
         return None
     waits = any(map(run.waits_for, run.lanes))
-    stage = run.stage or ("waiting for owners" if waits else "")
-    return RunState(
-        run.run,
-        run.consumer,
-        run.kind,
-        run.status,
-        run.opened,
-        run.began,
-        run.ended,
-        protocol=run.protocol,
-        wanted=run.wanted,
-        done=run.done,
-        rounds=run.rounds,
-        fraction=run.fraction,
-        stage=stage,
-        progressed=run.progressed,
-        plan=run.plan,
-        planned=run.planned,
-        came=run.came,
-        reason="" if run.open else run.reason,
-        mmd2=run.mmd2,
-    )
+    stage, reason = run.stage or ("waiting for owners" if waits else ""), "" if run.open else run.reason
+    progress = ("status", "done", "rounds", "fraction", "progressed", "planned", "came", "mmd2")
+    return _view(run, *progress, stage=stage, reason=reason)
 
 
 def _learned(learned: Sequence[Learned], viewer: Viewer) -> list[Learned]:

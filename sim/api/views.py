@@ -12,25 +12,14 @@ import pandas as pd
 
 from fedkme.verdict import QualityVerdict
 
-COLUMNS = ("protected", "observer", "accountant", "unit", "epsilon", "delta", "rows_seen", "how")
+_COLUMNS = ["protected", "observer", "accountant", "unit", "epsilon", "delta", "raw_points", "reason"]
 
 
 def frame_of_statements(entries: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Frame with a line for each privacy statement of metrics.json; epsilon is inf if no bound is proven."""
-    lines = [
-        (
-            entry["protected"],
-            entry["observer"],
-            entry["accountant"],
-            entry["unit"],
-            float(entry["epsilon"]),
-            float(entry["delta"]),
-            int(entry["raw_points"]),
-            entry["reason"],
-        )
-        for entry in entries
-    ]
-    return pd.DataFrame(lines, columns=list(COLUMNS))
+    lines = pd.DataFrame(list(entries), columns=_COLUMNS)
+    typed = lines.astype({"epsilon": float, "delta": float, "raw_points": int})
+    return typed.rename(columns={"raw_points": "rows_seen", "reason": "how"})
 
 
 _ATTRIBUTES = {
