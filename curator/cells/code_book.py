@@ -136,7 +136,9 @@ async def of_owners(
     labelled = labels_help(rows, classes, settings.owner_noise().sketch_deviation)
     query = SumQuery((), Layout(classes if labelled else None), sketch=spec)
     privacy = settings.privacy
-    of_sketch = row_epsilon(share * privacy.epsilon, privacy.delta, privacy.group)
+    of_sketch = 0.0  # is for owners' shares alone: the curator's noise follows from its multiplier
+    if not pool.exact_sums:
+        of_sketch = row_epsilon(share * privacy.epsilon, privacy.delta, privacy.group)
     sketch = await pool.sketch(query, noise.multiplier or 0.0, of_sketch, privacy.delta)
     bits, parts = settings.cells.bits, classes if labelled else 1
     sizes, of_counts = dict(pool.sizes), noise.histogram.epsilon

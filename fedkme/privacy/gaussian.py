@@ -117,8 +117,19 @@ def row_epsilon(epsilon: float, delta: float, rows: int) -> float:
 
     Any mechanisms that are together mu-GDP, adaptive or not, are then (epsilon, delta)-DP for the group
     (Dong, Roth, Su 2019, theorem 2.14).
+
+    Raises:
+        ConfigError: the group needs more noise than one row needs at epsilon 0.
     """
-    return epsilon if rows == 1 else gaussian_epsilon(rows * gaussian_sigma(epsilon, delta), delta)
+    if rows == 1:
+        return epsilon
+    if not (row := gaussian_epsilon(rows * gaussian_sigma(epsilon, delta), delta)) > 0.0:
+        raise ConfigError(
+            f"epsilon {epsilon:g} at delta {delta:g} for {rows} rows together is below what noise for one "
+            "row ever gives",
+            "Take a larger epsilon, or a smaller delta.",
+        )
+    return row
 
 
 def responses_delta(sigma: float, responses: Responses, epsilon: float) -> float:

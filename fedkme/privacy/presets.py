@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from fedkme.config import Settings
+from fedkme.errors import ConfigError
 from fedkme.privacy.gaussian import row_epsilon
 
 Preset = Literal["sound", "published"]
@@ -102,13 +103,15 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(kernel := filled.get("kernel", {}), Mapping):
             filled["kernel"] = {"gamma": PUBLISHED_GAMMA} | dict(kernel)
     else:
-        of_target = row_epsilon(target.epsilon, target.delta, target.group)
-        of_broadcast = row_epsilon(of_summary * (1.0 - target.clock_share), target.delta, 2 * target.group)
-        if not min(of_target, of_broadcast) > 0.0:
+        try:
+            of_target = row_epsilon(target.epsilon, target.delta, target.group)
+            left = of_summary * (1.0 - target.clock_share)
+            of_broadcast = row_epsilon(left, target.delta, 2 * target.group)
+        except ConfigError:
             raise ValueError(
                 f"privacy.epsilon = {target.epsilon:g} at delta {target.delta:g} is too small to be shared "
                 f"by the parts of a summary: take {LEAST:g} or more"
-            )
+            ) from None
         defaults = {
             "target": {"mechanism": "gaussian", "epsilon": of_target, "delta": target.delta},
             "broadcast": {"mechanism": "gaussian", "epsilon": of_broadcast, "delta": target.delta},

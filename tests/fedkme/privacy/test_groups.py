@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from curator.summary.settings import SummarySettings
 from fedkme.cells.histogram import histogram_noise
@@ -84,6 +87,15 @@ def test_events_without_a_group_bound_have_no_figure() -> None:
         assert figure.reason
     with pytest.raises(ConfigError):
         for_group([], 0)
+
+
+@given(st.floats(1e-6, 20.0), st.sampled_from([1e-12, 1e-5, 1e-2, 0.1]), st.integers(1, 30_000))
+@example(1.0, 1e-5, 20_000)
+def test_noise_for_a_group_is_refused_or_holds(total: float, delta: float, rows: int) -> None:
+    # A group that needs more noise than one row at epsilon 0 got that row's: epsilon 1 was 2 for 20,000 rows.
+    settings = MarginalsSettings(epsilon=total, delta=delta, group=rows)
+    with contextlib.suppress(ConfigError):
+        assert gaussian_delta(gaussian_sigma(settings.of_row, delta) / rows, total) <= delta * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("rows", [2, 5, 30])
