@@ -7,6 +7,9 @@ a read-only array of a known shape. The bounds are public figures, far above the
 far below the numbers with which arithmetic on rows (in [0, 1]) would overflow: sums of 2^13 products of three
 numbers below 2^40, divided by a number that is at least 2^-40, stay below 2^173.
 
+A number closer to 0 than LEAST is 0. Else its products with rows would be denormal: some processors take a
+hundred times as long for these, so that the time of an answer would tell a peer which rows have them.
+
 A refusal depends on the peer's numbers alone, never on a row.
 """
 
@@ -26,6 +29,8 @@ Rows = NDArray[np.floating[Any]]
 
 EXACT = 2.0**53
 """Limit up to which floats represent whole numbers exactly."""
+LEAST = 2.0**-120
+"""Size below which a number of a peer is 0."""
 _REMEDY = "Compare the parties' versions."
 
 
@@ -65,6 +70,7 @@ class Numbers:
             raise ConfigError(f"{what} are numbers of another shape, or none", _REMEDY)
         if array.size and not (self.low <= array.min() and array.max() <= self.high):  # no NaN passes
             raise ConfigError(f"{what} are not between {self.low:g} and {self.high:g}", _REMEDY)
+        array[np.abs(array) < LEAST] = 0.0
         array.flags.writeable = False
         return array
 

@@ -7,6 +7,9 @@ from fedkme.errors import ConfigError, DataError
 
 BLOCK_ROWS = 1024
 """Side of a tile in rows: means need at most 1024 x 1024 kernel values (8 MiB) at a time."""
+FARTHEST = 200.0
+"""Most gamma r^2 of a kernel: e^-200 is nothing beside rounding, and its square times a weight is no denormal
+number, for which some processors take a hundred times as long (`fedkme.arrays`)."""
 CLOSER = 2.0
 """Factor by which squared distances of a table's rows are smaller than those of random rows of the domain.
 Within D_v the median factor over 31 layouts of lab/forecast/measured.csv is 2.1."""
@@ -39,7 +42,7 @@ def rbf_between(
     """Kernel matrix as `rbf`, given the squared norms of the rows."""
     matrix: FloatArray = left_norms[:, None] + right_norms - 2.0 * (left @ right.T)
     # Rounding can leave a distance of zero slightly below it.
-    np.maximum(matrix, 0.0, out=matrix)
+    np.clip(matrix, 0.0, FARTHEST / gamma, out=matrix)
     matrix *= -gamma
     np.exp(matrix, out=matrix)
     return matrix

@@ -28,6 +28,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
+from fedkme.arrays import LEAST
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Dimension, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
@@ -106,7 +107,8 @@ class _Hermite(EmbeddingMap):
         self._series = spec
 
     def _numbers(self, values: Any, xp: Any) -> Any:
-        return hermite_functions(values - self._series.origin, self._series.order, self.rho, xp)
+        x = _without_tiny(values - self._series.origin, xp)
+        return _without_tiny(hermite_functions(x, self._series.order, self.rho, xp), xp)
 
     def _squared_spread(self, dimension: Dimension) -> float:
         """Squared spread of one dimension's features: two numbers are at most 1 apart in model space."""
@@ -178,7 +180,13 @@ class HermiteProduct(_Hermite):
             block = points[:, factor.start : factor.start + factor.width]
             series = block * math.sqrt(2.0) if factor.levels else self._numbers(block[:, 0], xp)
             tensor = (tensor[:, :, None] * series[:, None, :]).reshape(len(points), -1)
+            tensor = _without_tiny(tensor, xp)
         return tensor
+
+
+def _without_tiny(values: Any, xp: Any) -> Any:
+    """Put 0 for numbers below LEAST, whose products would be denormal (`fedkme.arrays`)."""
+    return xp.where(xp.abs(values) < LEAST, 0.0, values) if xp is np else values
 
 
 def _check_dimension(dimension: int) -> None:

@@ -10,9 +10,9 @@ from W: a curator that sends another W does not get less noise.
 **Rounding.** Distances are sums of squared differences. The expansion |x|^2 + |y|^2 - 2 x.y has an error
 relative to |x|^2, which in a table far from 0 is any multiple of r^2. The lower bounds of a table's columns
 are first subtracted from points and rows. So r^2 has a relative error of (n + 4) 2^-53. Then k = exp(-t), t =
-gamma r^2, has an error of t e^-t (n + 4) 2^-53 <= (n + 4) 2^-54, and its own rounding of 2^-53:
-`_entry_error`. The effect of this error and of the product with W on phi is added to norm and spread wherever
-SLACK of `fedkme.features.sums` does not cover it.
+gamma r^2, has an error of t e^-t (n + 4) 2^-53 <= (n + 4) 2^-54, and its own rounding of 2^-53, in which is
+what t cut to FARTHEST changes: `_entry_error`. The effect of this error and of the product with W on phi is
+added to norm and spread wherever SLACK of `fedkme.features.sums` does not cover it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import FloatArray, Numbers
+from fedkme.arrays import LEAST, FloatArray, Numbers
+from fedkme.embeddings.kernels import FARTHEST
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Units, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
@@ -42,7 +43,7 @@ class PointsSpec(MapSpec):
     """Public points and a basis of their span; make it with `PointsSpec.of`."""
 
     kind: Literal["points"] = "points"
-    gamma: FiniteFloat = Field(gt=0, le=2.0**700)  # times squared distances of _ENTRIES it is finite
+    gamma: FiniteFloat = Field(ge=2.0**-700, le=2.0**700)  # times squared distances it is finite, and normal
     units: Units = "model"
     """Units of points and gamma."""
     count: int = Field(ge=1, le=2**16)
@@ -114,10 +115,12 @@ class PointsMap(EmbeddingMap):
         if points.shape[1] != schema.encoded_width:
             cause = f"the points have {points.shape[1]} columns and model space {schema.encoded_width}"
             raise ConfigError(cause, "Give points of the schema's model space.")
-        self._points: FloatArray = points - shift
+        points = points - shift
+        self._points: FloatArray = np.where(np.abs(points) < LEAST * self._gain, 0.0, points)
         gram = rbf(self._points, self._points, spec.gamma)
         basis = spec.basis()
-        self.whitening = _inverse_factor(gram) if basis is None else basis
+        basis = _inverse_factor(gram) if basis is None else basis
+        self.whitening: FloatArray = np.where(np.abs(basis) < LEAST, 0.0, basis)
         self.dimension = len(self.whitening)
         entry = _entry_error(schema.encoded_width)
         norm2 = _largest_norm2(self.whitening, gram, entry)
@@ -150,10 +153,13 @@ def principal_basis(gram: FloatArray, tolerance: float) -> FloatArray:
 
 
 def rbf(x: FloatArray, y: FloatArray, gamma: float) -> FloatArray:
-    """exp(-gamma ||x - y||^2) of all pairs, (k, n) and (m, n) -> (k, m); the head bounds its error."""
+    """exp(-gamma ||x - y||^2) of all pairs, (k, n) and (m, n) -> (k, m), at least e^-FARTHEST.
+
+    The head bounds its error.
+    """
     from scipy.spatial.distance import cdist  # takes a quarter of a second: not at an owner's start
 
-    kernel: FloatArray = np.exp(-gamma * cdist(x, y, "sqeuclidean"))
+    kernel: FloatArray = np.exp(-np.minimum(gamma * cdist(x, y, "sqeuclidean"), FARTHEST))
     return kernel
 
 

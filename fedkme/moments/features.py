@@ -32,7 +32,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import COORDINATES, FloatArray
+from fedkme.arrays import COORDINATES, LEAST, FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.moments.coordinates import Coordinates, coordinate_count
@@ -178,6 +178,7 @@ class SecondMoments(_Moments):
         self.dimension = (width + 1) * (width + 2) // 2
         self._chosen = np.asarray(spec.chosen)
         self._centre, self._scale = np.asarray(spec.centre), np.asarray(spec.scale)
+        self._centre = np.where(np.abs(self._centre) < LEAST, 0.0, self._centre)
         self._rows, self._columns = np.triu_indices(width)
         self._weights = np.where(self._rows == self._columns, 1.0, math.sqrt(2.0))
         turned = self.coordinates.of_model(_middle(self)[0][None])

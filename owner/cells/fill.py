@@ -41,7 +41,7 @@ import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.directives import FillOrder
-from fedkme.embeddings.kernels import kernel_sum_at, rbf
+from fedkme.embeddings.kernels import FARTHEST, kernel_sum_at, rbf
 from fedkme.errors import DataError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Fill
@@ -104,7 +104,7 @@ def herd(
         chosen[size] = best = int(np.argmax(np.where(free, gain, -np.inf)))
         free[best] = False
         squared = norms + norms[best] - 2.0 * (points @ points[best])
-        crowding += np.exp(-gamma * np.maximum(squared, 0.0))
+        crowding += np.exp(-gamma * np.clip(squared, 0.0, FARTHEST / gamma))
     return chosen
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkme.directives import FillOrder
+from fedkme.directives import SHARES, FillOrder
 from fedkme.privacy.noise import SecureNoise, simulated
 from fedkme.protocol import Fill
 from owner.cells.fill import FillRule, drawn_rows, fill_order
@@ -32,6 +32,23 @@ def test_an_order_gets_as_many_rows_as_ordered_or_all(
     chosen = fill_order(ROWS, CELLS, order, drawn, FillRule(fill, 0.7, seed))
     assert len(set(chosen.tolist())) == len(chosen) == min(count, 30)
     assert chosen[: len(drawn)].tolist() == drawn.tolist()
+
+
+TINY = [0.0, 5e-324, 1e-310, 1e-160, 1e-30, 0.5]
+
+
+@given(
+    st.sampled_from(FILLS),
+    st.sampled_from([2.0**-40, 0.7, 40.0, 730.0, 2.0**40]),
+    st.lists(st.sampled_from(TINY), min_size=5, max_size=5),
+)
+def test_no_gamma_or_share_of_a_peer_makes_denormal_numbers_of_rows(
+    fill: Fill, gamma: float, shares: list[float]
+) -> None:
+    # Some processors take a hundred times as long for them, so that the time of an answer told of the rows.
+    order = FillOrder(6, SHARES.array(shares, (5,), "shares"), 1)
+    with np.errstate(under="raise"):
+        fill_order(ROWS, CELLS, order, np.array([3]), FillRule(fill, gamma, 1))
 
 
 def test_uniform_rows_are_drawn_alike() -> None:
