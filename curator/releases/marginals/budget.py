@@ -27,9 +27,9 @@ and 2 h(r/2) <= h'(0) r.
 **Selection.** The score of marginal S against a public table e (the model's answer) is w_S (||M_S - e||_1 - a
 constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'||_1 <= L1_STEP = 2, in both
 directions for different S, so choosing S with probability proportional to exp(c score) has range 2 c L1_STEP
-max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) A sum of absolute
-differences has a relative rounding error. So each sum is capped where `choose` would cap it, before the
-constant is subtracted: a cap moves neighbours no further apart, and the rounding error stays within
+max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) Tables e are in steps of
+2^-20, so that the sum is exact. Its product with a rate is rounded, and capped where `choose` would cap it,
+before the constant is subtracted: a cap moves neighbours no further apart, and both roundings stay within
 CHOICE_SLACK.
 """
 

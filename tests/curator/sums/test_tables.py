@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,8 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from curator.releases.marginals.budget import measurement_cost, parity_cost
 from curator.releases.marginals.products import products_cost
@@ -20,7 +23,7 @@ from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ConfigError, SecureAggregationError
-from fedkme.features.binning import Binning
+from fedkme.features.binning import Binning, MergedBins, OwnValues
 from fedkme.features.counts import (
     SCORE_STEPS,
     Groups,
@@ -253,6 +256,50 @@ def test_replacing_a_row_moves_weighted_marginals_by_no_more_than_the_diameter()
         moved.append(float(np.linalg.norm((after - before).astype(np.float64))))
     assert max(moved) <= vector.diameter
     assert max(moved) > 0.999 * vector.diameter
+
+
+def drawn(random: np.random.Generator) -> SumQuery:
+    """Any question of counts, signs or scores that a curator may name."""
+
+    def some(most: int, least: int = 1) -> tuple[int, ...]:
+        size = int(random.integers(least, max(least, min(most, 5)) + 1))
+        return tuple(sorted(random.choice(most, size, replace=False).tolist()))
+
+    codes: dict[str, Any] = {"own": tuple(OwnValues("x", ("low", "zero")) for _ in range(random.integers(2)))}
+    kind, bins = random.choice(["marginals", "parities", "products"]), int(random.integers(1, 6))
+    if kind != "products":
+        starts = tuple(place + 1 for place in some(15))
+        codes["merged"] = tuple(MergedBins("x", 16, starts) for _ in range(random.integers(2)))
+    sizes = Binning(SCHEMA, bins, **codes).sizes
+    columns, count = random.integers(0, len(sizes), 6).tolist(), int(random.integers(1, 4))
+    groups = tuple(Groups(c, tuple(random.integers(0, 2, sizes[c]).tolist())) for c in columns)
+    scores = tuple(
+        NumberScores(c, tuple(random.choice([-256, 0, 255, 256], sizes[c]).tolist())) for c in columns
+    )
+    weights = tuple(2 ** int(power) for power in random.integers(0, 40, count))
+    if kind == "marginals":
+        cliques = tuple(some(len(sizes) + len(groups)) for _ in range(count))
+        return SumQuery((), Layout(), False, weights, marginals=Marginals(bins, cliques, groups, **codes))
+    if kind == "parities":
+        blocks = tuple(tuple(some(6) for _ in range(random.integers(1, 9))) for _ in range(count))
+        return SumQuery((), Layout(), False, weights, parities=Parities(bins, groups, blocks, **codes))
+    products = ScoreProducts(bins, scores, tuple(some(6, 2) for _ in range(count)), **codes)
+    return SumQuery((), Layout(), False, weights, products=products)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_replaced_row_moves_whatever_is_asked_by_no_more_than_the_diameter(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    vector = SumVector(wire.query_from_wire(wire.query_to_wire(drawn(random))), SCHEMA)
+    numbers = random.choice([-2.0, np.nextafter(-2.0, 0), -0.0, 5e-324, 0.5, np.nextafter(3.0, 0), 3.0], 9)
+    rows = np.stack([numbers, random.integers(0, 2, 9)], axis=1)
+    labels = random.integers(0, 3, 9)
+    answers = [vector.of(Table(rows[[0, 1, k]], labels[[0, 1, k]])) for k in range(2, 9)]
+    moved = [
+        [int(a) - int(b) for a, b in zip(*pair, strict=True)] for pair in itertools.combinations(answers, 2)
+    ]
+    assert max(math.hypot(*map(float, move)) for move in moved) <= vector.diameter
+    assert max(abs(int(number)) for answer in answers for number in answer) <= vector.bound(3)
 
 
 @pytest.mark.parametrize(("cell", "by"), [(0, 1), (0, -1), (-1, -10_000)])
