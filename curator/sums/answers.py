@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,8 @@ class NoisyAnswer:
         owners: owners whose rows are in the answer.
         tables: noisy counts, then the deviation of the noise in each table; or noisy sums, then their
             deviations and N, then the event's multiplier.
+        asked: m_j of the owners that were in the run when the question was made: it may follow from N. None
+            in stores of earlier releases.
     """
 
     question: str
@@ -44,10 +46,11 @@ class NoisyAnswer:
     drawn: int
     owners: tuple[str, ...]
     tables: Tables
+    asked: Mapping[str, int] | None = None
 
     def to_bytes(self) -> bytes:
         """Encode the answer for the disk."""
-        about = {"question": self.question, "number": self.number, "drawn": self.drawn, "owners": self.owners}
+        about = {name: getattr(self, name) for name in ("question", "number", "drawn", "owners", "asked")}
         text = np.frombuffer(json.dumps(about).encode("ascii"), dtype=np.uint8)
         tables: dict[str, NDArray[Any]] = {f"table{n}": table for n, table in enumerate(self.tables)}
         return npz_bytes({"about": text, **tables})
@@ -75,6 +78,11 @@ class Answers:
         """
         self._stored = list(stored)
         self._keep = keep
+
+    @property
+    def asked(self) -> Mapping[str, int] | None:
+        """Owners of the next stored answer, as its question was made; None: the next one is not stored."""
+        return self._stored[0].asked if self._stored else None
 
     async def of(self, question: str, ask: Callable[[], Awaitable[NoisyAnswer]]) -> Tables:
         """Tables that answer a question: the stored answer, or the answer of `ask`.

@@ -7,7 +7,7 @@ total is at least as private as planned, and noisier by up to n / m in variance.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -106,7 +106,7 @@ class OwnerSums:
         self._noise = noise_for(PURPOSE)
         self.drawn = 0
         self.answers = Answers()
-        self.report = _silent
+        self.report = lambda stage, line, fraction: None
         self._has_exact = False
 
     def tell(self, stage: str, line: str, fraction: float) -> None:
@@ -116,7 +116,7 @@ class OwnerSums:
     @property
     def rows(self) -> int:
         """Rows of the owners that take part, N, public."""
-        return sum(self._round.rows[name] for name in self._round.owners if name in self._round.rows)
+        return sum(self.sizes.values())
 
     @property
     def owners(self) -> int:
@@ -129,8 +129,13 @@ class OwnerSums:
         return {name: self._round.rows[name] for name in self._round.contributors}
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """m_j of every owner that takes part, by name; public."""
+    def sizes(self) -> Mapping[str, int]:
+        """m_j of every owner that takes part, by name; public.
+
+        Before a stored answer they are those of then: its question may follow from N.
+        """
+        if (asked := self.answers.asked) is not None:
+            return asked
         return {name: self._round.rows[name] for name in self._round.owners if name in self._round.rows}
 
     @property
@@ -141,7 +146,7 @@ class OwnerSums:
     @property
     def noise_ratio(self) -> float:
         """Deviation of a total's noise over the planned deviation."""
-        security, owners = self._security, len(self._round.owners)
+        security, owners = self._security, len(self.answers.asked or self._round.owners)
         if security is None:
             return 1.0
         return math.sqrt(owners / max(1, security.honest(owners)))
@@ -172,11 +177,12 @@ class OwnerSums:
         question = question_of(await in_thread(SumVector, query, self._schema), sigmas)
 
         async def ask() -> NoisyAnswer:
-            released = await self.joint(query, release)
+            asked, released = self.sizes, await self.joint(query, release)
             if self._security is None:
                 self.drawn += sum(part.mean.size for part in released.embeddings) if release else 0
             owners = self._round.contributors
-            return NoisyAnswer(question, self._round.number, self.drawn, owners, answer_tables(released))
+            tables = answer_tables(released)
+            return NoisyAnswer(question, self._round.number, self.drawn, owners, tables, asked)
 
         return answered_release(await self.answers.of(question, ask), query)
 
@@ -229,12 +235,13 @@ class OwnerSums:
         question = question_of(SumVector(query, self._schema), sigmas)
 
         async def ask() -> NoisyAnswer:
-            noisy_tables = await self._tables(query, sigmas)
+            asked, noisy_tables = self.sizes, await self._tables(query, sigmas)
             tables = [
                 *(table for table, _ in noisy_tables),
                 np.array([deviation for _, deviation in noisy_tables]),
             ]
-            return NoisyAnswer(question, self._round.number, self.drawn, self._round.contributors, tables)
+            number, owners = self._round.number, self._round.contributors
+            return NoisyAnswer(question, number, self.drawn, owners, tables, asked)
 
         *tables, deviations = await self.answers.of(question, ask)
         return list(zip(tables, deviations.tolist(), strict=True))
@@ -372,10 +379,6 @@ class OwnerSums:
         factor = 2 ** math.ceil(math.log2(LEAST_SHARE / share))
         weights = tuple(weight * factor for weight in vector.weights)
         return SumVector(replace(query, weights=weights), self._schema, vector.maps)
-
-
-def _silent(stage: str, line: str, fraction: float) -> None:
-    """Report no progress."""
 
 
 def _no_exact_sums() -> ConfigError:

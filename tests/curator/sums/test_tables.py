@@ -18,11 +18,12 @@ from curator.releases.marginals.budget import measurement_cost, parity_cost
 from curator.releases.marginals.products import products_cost
 from curator.releases.method import make_method
 from curator.runs.release_run import ReleaseRun
+from curator.sums.answers import NoisyAnswer
 from curator.sums.owner_sums import WITHHELD
 from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, spec_for
-from fedkme.errors import ConfigError, SecureAggregationError
+from fedkme.errors import CancelledRunError, ConfigError, SecureAggregationError
 from fedkme.features.binning import Binning, MergedBins, OwnValues
 from fedkme.features.counts import (
     SCORE_STEPS,
@@ -35,6 +36,7 @@ from fedkme.features.counts import (
 from fedkme.features.sums import Layout
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.protocol import Security
+from fedkme.releases.counts import counts_from_bytes
 from fedkme.releases.settings import release_settings
 from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.signing import KeyBinding
@@ -197,6 +199,36 @@ async def test_progress_says_nothing_of_draws_that_are_not_on_disk() -> None:
     assert await made(0) != await made(1)
     assert heard[0] == heard[1]
     assert heard[0][-1] == f"{WITHHELD}, 0.0"
+
+
+@pytest.mark.parametrize(("security", "phase"), [(None, "embed"), (SHARED, "propose")])
+async def test_a_release_goes_on_where_an_owner_was_lost_before_the_curator_died(
+    security: Security | None, phase: str
+) -> None:
+    # Questions follow from N too. The next process took N without the lost owner, made other questions than
+    # those of its stored answers, and gave the release up, which owners had paid for.
+    settings = {"kind": "marginals", "mechanism": "rounds", "bins": 4, "epsilon": 3.0}
+    method, kept = make_method(release_settings(settings), SCHEMA, None, 1), list[NoisyAnswer]()
+
+    def keep(answer: NoisyAnswer) -> None:
+        kept.append(NoisyAnswer.from_bytes(answer.to_bytes()))
+        if len(kept) == 6:
+            raise CancelledRunError("the curator dies", "Start it again.")
+
+    first = At(owners(6, 3000), security)
+    first.owners["owner-002"].lost_at = {phase: 5}
+    await first.pool.invite()
+    first.pool.restore((), keep)
+    with pytest.raises(CancelledRunError):
+        await method.ask(first.pool)
+    left = [each for each in owners(6, 3000) if each.name in kept[-1].owners]
+    second = At(left, security)
+    await second.pool.invite()
+    second.pool.restore(tuple(kept), kept.append)
+    stored = counts_from_bytes(await method.ask(second.pool))
+    assert len(left) == 5
+    assert len(kept) > 6
+    assert (stored.rows, stored.owners) == (3000, 5)
 
 
 async def test_an_untrusted_curator_gets_no_exact_marginals() -> None:
