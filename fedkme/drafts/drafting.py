@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.drafts.dialect import codes_of_few, unread_kind, words_for_no_class, words_for_nothing
+from fedkme.drafts.dialect import are_codes, codes_of_few, unread_kind, words_for_no_class, words_for_nothing
 from fedkme.drafts.numbers import ISO, date_forms, date_spec, is_month_first, number_spec
 from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of, surnames
 from fedkme.drafts.words import doubts
@@ -361,8 +361,10 @@ def _are_names(name: str, counts: Counter[str], sample: ColumnSample) -> bool:
     """
     often = {sample.number(text): count for text, count in counts.items()}
     least, most, rarest = min(often), max(often), min(often.values())
-    if len(often) > _FEW_NUMBERS or counts.total() < _OFTEN * len(often) or _AMOUNT.search(name):
+    if counts.total() < _OFTEN * len(often) or _AMOUNT.search(name):
         return False
+    if len(often) > _FEW_NUMBERS:
+        return len(often) <= MOST_NAMES and rarest >= _OFTEN and are_codes(often)
     if len(often) == 2 and most - least == 1:
         return True
     return rarest >= _OFTEN and not (often[most] == rarest < _TAIL * counts.total())

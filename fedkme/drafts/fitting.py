@@ -15,6 +15,8 @@ from fedkme.config import validate
 from fedkme.drafts.drafting import MOST_NAMES
 from fedkme.drafts.edits import Edit, SchemaChange, changed, tables, wider_bounds, written_value
 from fedkme.drafts.reading import (
+    FEW,
+    RARELY,
     ColumnNeeds,
     RowsToCheck,
     cells_seen,
@@ -35,8 +37,6 @@ ROUNDS = 8
 """Most rounds of checks: a fault of the header hides faults of cells."""
 MANY_ROWS = 10
 """Least number of rows of a name that is added to the schema: fewer may tell of a person."""
-FEW, RARELY = 4, 0.01
-"""Cells outside the bounds, in number or as a share of the rows, up to which they are moved to the bounds."""
 _OTHER_UNITS = 0.5
 """Share of a file's rows outside bounds or lists from which it may have other units or other codes."""
 _UNREAD = 0.1
@@ -311,8 +311,9 @@ class _Fitter:
             outside += own.outside
         if not outside or self.sections_only:
             return
-        if not spec.clip and outside.total() <= max(FEW, RARELY * rows):
-            self._change(spec.name, "clip", True)
+        if outside.total() <= max(FEW, RARELY * rows):
+            if not spec.clip:
+                self._change(spec.name, "clip", True)
             return
         self._change(spec.name, "bounds", wider_bounds(spec, outside), FROM_DATA)
 

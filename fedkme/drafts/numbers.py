@@ -36,6 +36,8 @@ _PLAIN_NUMBER = re.compile(r"[+-]?\d*[.,]?\d*")
 _LONGEST = 48
 _MANY_NUMBERS = 33
 """Least count of distinct numbers in a column for which atoms and a scale are proposed."""
+_AT_AN_END = 5
+"""Least count of rows with the least or the largest of few whole numbers that is a bound as it is."""
 _OWN_BINS = 16
 """Whole numbers up to this count have a bin each, so that none of them needs an atom."""
 _FEW_NUMBERS = 5
@@ -81,7 +83,7 @@ def number_spec(
         remarks.append(f"{', '.join(f'{code:g}' for code in codes)} taken as no value")
     if kept:
         remarks.append(f"-1, in {point[-1.0] / total:.0%} of the rows, taken as a value of its own")
-    bounds = outwards(low, high)
+    bounds = _limits(low, high, inside) if sample.whole else outwards(low, high)
     shape = _shape(inside, total, bounds, high, sample.whole, kept)
     bounds = (shape.pop("low", bounds[0]), bounds[1])
     spec: dict[str, Any] = {"kind": "numeric", "name": name, "bounds": _written(bounds, sample.whole)}
@@ -142,6 +144,14 @@ def _shape(
     if shape and least > 0:
         shape["low"] = 10.0 ** math.floor(math.log10(least))
     return shape | ({"atoms": [*kept, *atoms]} if kept or atoms else {})
+
+
+def _limits(low: float, high: float, point: Counter[float]) -> tuple[float, float]:
+    """Bounds of whole numbers: rounded outwards, but for an end that many rows have, as months end at 12."""
+    lower, upper = outwards(low, high)
+    often = max(_AT_AN_END, point.total() / len(point) / 4.0) if len(point) < _MANY_NUMBERS else math.inf
+    ends = low if point[low] >= often else lower, high if point[high] >= often else upper
+    return ends if are_bounds(*ends) else (lower, upper)
 
 
 def outwards(low: float, high: float) -> tuple[float, float]:

@@ -28,8 +28,10 @@ from fedkme.tables.files import Examined, examine, examine_parts, load_rows, rea
 from fedkme.tables.schema import Schema
 
 _DIALECT = ("sep", "skip", "skip_end", "decimal", "thousands", "units", "encoding")
-_SWALLOWED = 0.1
-"""Share of a column's rows from which names that are taken as `other`, or moved numbers, are looked at."""
+_OTHER = 0.1
+"""Share of a column's rows from which names that are taken as `other` are looked at."""
+FEW, RARELY = 4, 0.01
+"""Cells outside the bounds, in number or as a share of the rows, up to which they are moved to the bounds."""
 _TRIED = 5
 """Cells whose forms of dates are tried, if no form fits all cells."""
 _FITS = 0.9
@@ -218,11 +220,19 @@ def much_swallowed(schema: Schema, swallowed: Mapping[tuple[str, str], int], row
 
     The names may be words for the schema's names, and the bounds those of too few rows.
     """
-    counts: Counter[str] = Counter()
-    for (name, what), count in swallowed.items():
-        counts[name] += count if what.startswith(NOT_LISTED) or what == CLIPPED else 0
-    swallowing = [spec for spec in schema.columns if isinstance(spec, Numeric) or spec.other]
-    return [name for spec in swallowing for name in spec.names if counts[spec.name] > _SWALLOWED * rows]
+    names: list[str] = []
+    for spec in schema.columns:
+        if isinstance(spec, Numeric):
+            much = swallowed.get((spec.name, CLIPPED), 0) > max(FEW, RARELY * rows * spec.count)
+        else:
+            many = (
+                n
+                for (name, what), n in swallowed.items()
+                if name == spec.name and what.startswith(NOT_LISTED)
+            )
+            much = spec.other and sum(many) > _OTHER * rows
+        names += spec.names if much else []
+    return names
 
 
 def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile, name: str) -> ColumnNeeds:

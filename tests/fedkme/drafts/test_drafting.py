@@ -162,14 +162,31 @@ def test_samples_that_cannot_be_drafted_are_refused(
         ({"0": 298, "10": 1, "14": 1}, "numeric"),
         ({"0": 200, "1": 60, "2": 30, "3": 10}, "numeric"),
         ({"0": 100, "1": 4, "2": 100}, "numeric"),
+        ({str(code): 40 for code in (4111, 5411, 5541, 5812, 5999, 6011, 7995)}, "category"),
+        ({str(code): 40 for code in (10000, 15000, 20000, 30000, 50000, 75000, 100000)}, "numeric"),
+        ({str(code): 40 for code in (4111, 5411, 5541, 5812, 5999, 6011, 7995, -9)}, "numeric"),
     ],
-    ids=["a flag", "codes", "days", "a count", "rare"],
+    ids=["a flag", "codes", "days", "a count", "rare", "many codes", "round", "gaps"],
 )
 def test_few_whole_numbers_are_names_unless_others_may_come(seen: dict[str, int], kind: str) -> None:
     # Of 20 strange tables the drafts of six were refused: other files had a fifth visit, or an eleventh day.
     column = [value for value, count in seen.items() for _ in range(count)]
-    (spec,) = draft_schema({"n": column}).columns
-    assert spec.kind == kind
+    assert draft_schema({"n": column}).columns[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "bounds"), [(1, 12, [1, 12]), (7, 22, [7, 22]), (0, 20, [0, 20]), (1, 31, [1, 31])]
+)
+def test_few_whole_numbers_end_where_many_rows_do(least: int, most: int, bounds: list[int]) -> None:
+    # Months had bounds of 0 and 20: made rows were of months 13 to 19. Ends that few rows have are rounded.
+    column = [least + 11 * n % (most + 1 - least) for n in range(600)]
+    (even,) = draft_schema({"n": column}).columns
+    (tail,) = draft_schema({"n": [*column, most + 2] * 2}).columns
+    assert isinstance(even, Numeric)
+    assert isinstance(tail, Numeric)
+    assert [*even.bounds] == bounds
+    assert tail.bounds[0] == bounds[0]
+    assert tail.bounds[1] >= most + 2
 
 
 def test_a_label_that_is_a_number_is_cut_in_two(tmp_path: Path) -> None:
