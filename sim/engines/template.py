@@ -128,7 +128,9 @@ class Template:
         self._process.wait()
 
     def _hear(self) -> None:
-        message = self._socket.recv(_MESSAGE_BYTES)
+        message = b""
+        with contextlib.suppress(ConnectionError):  # the template died, such as of a module that is not there
+            message = self._socket.recv(_MESSAGE_BYTES)
         if not message:
             self._gone()
             return

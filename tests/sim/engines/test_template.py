@@ -97,6 +97,23 @@ async def test_no_party_outlives_a_template_that_is_killed(tmp_path: Path) -> No
             await Child.start("south", ABSENT, tmp_path / "south.txt", nothing, template)
 
 
+async def test_a_template_that_dies_before_it_reads_is_one_error(tmp_path: Path) -> None:
+    # "Exception in callback Template._hear()", with a traceback, stood above the error's line.
+    loop, printed = asyncio.get_running_loop(), list[object]()
+    loop.set_exception_handler(lambda _, context: printed.append(context))
+    with contextlib.closing(Template(tmp_path / "template.txt")) as template:
+        os.kill(template.pid, signal.SIGSTOP)
+        starting = asyncio.ensure_future(
+            Child.start("south", ABSENT, tmp_path / "south.txt", nothing, template)
+        )
+        await asyncio.sleep(0)  # the request is sent, and never read
+        os.kill(template.pid, signal.SIGKILL)
+        with pytest.raises(PartyFailedError, match="template"):
+            await starting
+    loop.set_exception_handler(None)
+    assert not printed
+
+
 @pytest.mark.parametrize("forked", [False, True])
 async def test_a_file_in_the_working_folder_does_not_replace_a_party(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: bool
