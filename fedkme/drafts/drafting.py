@@ -41,6 +41,7 @@ _CODE = re.compile(r"0\d+")
 """Pattern of digits that are no number: a postal code, a key of a register."""
 _LONG = 1e10
 """Whole numbers from here on that differ in every row are identifiers, not measurements."""
+_IDENTIFIER = "differs in every row: an identifier? Then list it under 'ignore'"
 _LEAST_ROWS = 20
 """Rows from which a column that is alike, or differs, in all of them is left out."""
 _AMOUNT = re.compile(
@@ -322,7 +323,9 @@ def _column(
         spec, why = number_spec(name, sample, point, bool(gaps))
         if "missing_codes" in spec:
             gaps |= {"nullable": True}
-        return drafted({**spec, **gaps}, why, doubts(counts)) if spec else out(why)
+        alike = distinct and sample.whole and 5 <= len(f"{sample.low:.0f}") == len(f"{sample.high:.0f}")
+        doubt = _IDENTIFIER if alike and filled >= _LEAST_ROWS else doubts(counts)
+        return drafted({**spec, **gaps}, why, doubt) if spec else out(why)
     if not all(text.isprintable() for text in counts):
         return out("cells with signs that cannot be printed")
     words, own = [word for word in na if word != "missing"], list[str]()  # the name of the gaps' own category

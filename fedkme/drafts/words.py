@@ -55,13 +55,15 @@ _CENSORED = re.compile(
     r"[\d.,]+ ?(\+|(or|and|und|et|y|e) (more|over|above|older|under|less|younger|mehr|älter|plus|más|oltre))"
 )
 """Pattern of a number with a known bound on one side: `<5`, `>90`, `90+`."""
+_NO_WORD = re.compile(r"[-./?_|\\:\u2013\u2014]+")
+"""Pattern of signs alone, such as ./. of a genotype; not of + or *, which may stand once, twice or thrice."""
 _COLUMNS = [frozenset(map(plain_name, line.split(","))) for line in _FILE["columns"]]
 
 
 def means_nothing(text: str, *, among_numbers: bool) -> bool:
     """Check whether a cell is a word for an empty cell, an error of a spreadsheet, or a censored number."""
     word = plain(text)
-    if word in NOTHING:
+    if word in NOTHING or _NO_WORD.fullmatch(word):
         return True
     return among_numbers and (word in NOT_MEASURED or _CENSORED.fullmatch(text.casefold()) is not None)
 

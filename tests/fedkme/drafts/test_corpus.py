@@ -107,6 +107,7 @@ LEFT_OUT: dict[str, Callable[[Rng], Sequence[object]]] = {
     "Phone Number": lambda r: _choice(r, "555-0101", "555-0102"),
     "Straße": lambda r: _choice(r, "Am Wall 3", "Ringstr. 12a", "Lange Gasse 7"),
     "Attending": lambda r: _choice(r, "Anna Smith", "Bo O'Neill", "J. van Dyck"),
+    "agent": lambda r: _choice(r, "Anna Kowalski", "Ben Nagy", "Clara Smith"),
     "handled_by": lambda r: _choice(r, "Anna Smith", "Bo Nguyen"),
     "patient_id": lambda r: _choice(r, "P01", "P02", "P03", "P04"),
 }

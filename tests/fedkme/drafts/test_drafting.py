@@ -122,6 +122,11 @@ def test_columns_that_tell_rows_apart_are_left_out() -> None:
     )
     assert drafted.schema().names == ("weight",)
     assert drafted.schema().ignore == ("patient_id", "mail", "site", "bare")
+    numbered = draft(
+        {"receipt": [str(10_000_000 + n * n) for n in rows], "steps": [str(n * n) for n in rows]}
+    )
+    assert "an identifier?" in numbered.guesses["receipt"]
+    assert "steps" not in numbered.guesses
 
 
 @pytest.mark.parametrize(

@@ -201,8 +201,10 @@ def test_words_for_nothing_depend_on_the_column() -> None:
     assert not means_nothing("ND", among_numbers=False)  # a state
     assert not means_nothing("<5", among_numbers=False)  # a group of ages
     assert all(
-        means_nothing(word, among_numbers=False) for word in ("N/A", "Keine Angabe", "brak danych", "#NV")
+        means_nothing(word, among_numbers=False)
+        for word in ("N/A", "Keine Angabe", "brak danych", "#NV", "./.", "_")
     )
+    assert not any(means_nothing(word, among_numbers=False) for word in ("+", "++", "**", "<", "a/b"))
     assert same_meaning("Alter", "AGE")
     assert not same_meaning("age", "sex")
 
