@@ -8,7 +8,8 @@ import numpy as np
 from fedkme.answers.functions import columns_of, names_of, values_of
 from fedkme.answers.rules import free_names
 from fedkme.arrays import FloatArray
-from fedkme.tables.columns import Category, Numeric
+from fedkme.tables.names import Category
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.rules import DerivedColumn
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table

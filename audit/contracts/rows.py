@@ -43,7 +43,7 @@ def corners(schema: Schema) -> NDArray[np.float64]:
     ends: list[list[float]] = []
     for column in schema.columns:
         if isinstance(column, Numeric):
-            ends += [[*column.bounds, *column.atoms]] * column.count
+            ends += [[*(column.values or (*column.bounds, *column.atoms))]] * column.count
         else:
             ends.append(list(range(len(column.categories))))
     return np.array(list(itertools.islice(itertools.product(*ends), 2**12)), dtype=np.float64)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from fedkme.tables.columns import CLIPPED
+from fedkme.tables.numbers import CLIPPED
 from fedkme.tables.table import Reading
 from fedkme.verdict import GRADES, Grade, QualityVerdict
 

@@ -20,7 +20,7 @@ from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease
-from fedkme.tables.columns import NO_GAP
+from fedkme.tables.names import NO_GAP
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table

@@ -226,12 +226,13 @@ def _column_rows(schema: Schema) -> list[tuple[str, str, str]]:
         else:
             dated = column.kind == "date"
             kind = "date" if dated else "whole number" if column.integer else "number"
-            low, high, *atoms = (
-                date_of(value) if dated else f"{value:g}" for value in (*column.bounds, *column.atoms)
+            low, high, *singles = (
+                date_of(value) if dated else f"{value:g}" for value in (*column.bounds, *column.singles)
             )
-            beside = f"; by itself: {', '.join(atoms)}" if atoms else ""
+            beside = f"; by itself: {', '.join(singles)}" if singles else ""
             scale = "; on a log scale" if column.scale == "log" else ""
-            described.append((name, kind, f"{low} to {high}{scale}{beside}"))
+            text = ", ".join(singles) if column.values else f"{low} to {high}{scale}{beside}"
+            described.append((name, kind, text))
     if schema.label is not None:
         described.append((schema.label.name, "label", ", ".join(schema.label.classes)))
     return described

@@ -13,7 +13,8 @@ from fedkme.answers.grammar import Both, Column, ColumnTest, Condition, Either, 
 from fedkme.arrays import FloatArray
 from fedkme.errors import SchemaError
 from fedkme.tables.cells import day_of
-from fedkme.tables.columns import NO_GAP, Numeric
+from fedkme.tables.names import NO_GAP
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema
 
 MOST_TRIED = 1 << 18
@@ -149,7 +150,7 @@ def _number(column: Numeric, reference: Column, sign: str, value: Value, place: 
     if isinstance(value, str):
         low, high = column.limits
         raise wrong(place, f"'{reference.name}' is a number", f"Give one between {low:g} and {high:g}.")
-    if sign in ("=", "!=") and not column.integer and value not in column.atoms:
+    if sign in ("=", "!=") and not column.integer and value not in column.singles:
         raise wrong(
             place,
             f"'{reference.name}' is not a whole number, so hardly any row equals one value",
@@ -234,6 +235,8 @@ def _representatives(column: AnyColumn, cuts: Collection[float]) -> FloatArray:
     """Values of a column at and between which conditions may jump, with its bounds and atoms."""
     if not isinstance(column, Numeric):
         return np.arange(len(names_of(column)), dtype=np.float64)
+    if column.values:
+        return np.array(column.values)
     low, high = column.bounds
     ends = np.array([low, *sorted(cut for cut in cuts if low < cut < high), high])
     tried = np.concatenate([ends, (ends[:-1] + ends[1:]) / 2.0])
@@ -241,4 +244,4 @@ def _representatives(column: AnyColumn, cuts: Collection[float]) -> FloatArray:
         near = np.concatenate([np.floor(ends), np.ceil(ends)])
         tried = np.concatenate([near - 1.0, near, near + 1.0])
     tried = tried[(tried >= low) & (tried <= high)]
-    return np.unique([*tried, *column.atoms])
+    return np.unique([*tried, *column.singles])

@@ -43,7 +43,7 @@ from fedkme.features.binning import Binning
 from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
 from fedkme.releases.counts import StoredCounts
 from fedkme.releases.fine import FineShares
-from fedkme.tables.columns import Numeric
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema
 
 MOST_POINTS = 2**22
@@ -134,7 +134,7 @@ class CountEvidence:
         column = columns_of(finer.coded)[finer.names[scores.column]]
         assert isinstance(column, Numeric)
         half = (np.diff(finer.edges(column)) - column.integer) / 2.0
-        within = np.concatenate([half, np.zeros(len(column.atoms))])
+        within = np.concatenate([half, np.zeros(len(column.singles))])
         score = np.array(scores.of) / SCORE_STEPS
         middles = finer.middles(column)
         return ScoredNumber(score, middles, within, shares.denoised, shares.deviation, shares.law)
@@ -296,11 +296,11 @@ class CountEvidence:
         def points(code: int) -> tuple[FloatArray, FloatArray]:
             start, end = edges[code : code + 2].tolist()
             own = tuple(cut for cut in cuts if start < cut < end)
-            return points_of_bin(column.axis, column.atoms, start, end, code == last, own, pieces)
+            return points_of_bin(column.axis, column.singles, start, end, code == last, own, pieces)
 
         if not cuts:
             bins = [points(code) for code in range(last + 1)]
-            return cell_points(bins + [(np.array([atom]), np.ones(1)) for atom in column.atoms])
+            return cell_points(bins + [(np.array([atom]), np.ones(1)) for atom in column.singles])
         inside = np.unique(np.searchsorted(edges, [cut for cut in cuts if cut not in edges])) - 1
         even = self._points(place, binning, (), pieces)  # a cut changes its own bin alone
         return even.replaced({code: points(code) for code in inside.tolist() if 0 <= code <= last})

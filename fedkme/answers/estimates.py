@@ -212,7 +212,7 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> Quantit
     """Estimate a quantile; its interval has the values up to which the share may be the level (Woodruff)."""
     column, (least, most) = quantity.column, quantity.limits
     values = column.rounded(column.axis.value(np.linspace(0.0, 1.0, _STEPS + 1)))
-    values = np.unique([*values, *column.atoms])
+    values = np.unique([*values, *column.singles])
     level, rows = quantity.level, quantity.rows
     group = evidence.law((rows,), (1.0,))
     if group.reason:
@@ -243,7 +243,7 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> Quantit
     end = min(max(last - behind + 1, at), last)
     if reasons:
         return reasons[0]
-    every = column.integer and len(values) == most - least + 1  # the grid has every possible value
+    every = bool(column.values) or (column.integer and len(values) == most - least + 1)  # all that can be
     low, high = float(values[start if every else max(start - 1, 0)]), float(values[end])
     deviation = (high - low) / (2.0 * critical(0.0))
     noise2, sampling2 = excess(at)[0].deviation ** 2, varies * share.estimate

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from fedkme.arrays import FloatArray
-from fedkme.tables.columns import NO_GAP
+from fedkme.tables.names import NO_GAP
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 

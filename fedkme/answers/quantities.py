@@ -223,13 +223,13 @@ def _histogram(
     bins = usual if question.number is None else question.number
     if not (bins.is_integer() and 1 <= bins <= MOST_BINS):
         raise wrong(question.columns[0].place, f"{bins:g} bins cannot be made", f"Take 1 to {MOST_BINS}.")
-    edges = column.axis.edges(int(bins)).tolist()
-    pieces = [(f"= {_formatter(column)(atom)}", equal(name, atom)) for atom in column.atoms]
+    edges = [] if column.values else column.axis.edges(int(bins)).tolist()
+    pieces = [(f"= {_formatter(column)(atom)}", equal(name, atom)) for atom in column.singles]
     for start, stop in pairwise(edges):
         last = stop == edges[-1]
         chosen = inside(name, start, column.bounds[1] if last else stop, closed=last)
-        if column.atoms:
-            chosen = chosen * none_of(name, column.atoms)
+        if column.singles:
+            chosen = chosen * none_of(name, column.singles)
         pieces.append((_bin(start, stop, last, column), chosen))
     for text, chosen in pieces:
         numerator = chosen if rows is None else chosen * rows

@@ -31,7 +31,8 @@ from fedkme.errors import DataError, QuestionError, SchemaError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
 from fedkme.tables.cells import day_of
-from fedkme.tables.columns import Category, Label, Numeric
+from fedkme.tables.names import Category, Label
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.rules import DerivedColumn
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -299,7 +300,7 @@ def _tried(binning: Binning, column: AnyColumn, cuts: frozenset[float]) -> tuple
             ends = [low, *inner, high]
             middles = [(a + b) / 2.0 for a, b in itertools.pairwise(ends)]
             pairs += ((code, number) for number in {low, *inner, *middles, float(np.nextafter(high, low))})
-    pairs += ((len(edges) - 1 + place, atom) for place, atom in enumerate(column.atoms))
+    pairs += ((len(edges) - 1 + place, atom) for place, atom in enumerate(column.singles))
     return np.array([code for code, _ in pairs], dtype=np.int64), np.array([number for _, number in pairs])
 
 

@@ -269,7 +269,8 @@ class SumEvidence:
                 own = sorted(each for other, each in cuts if other == name)
                 places = np.array([each + way * step for each in own for way in (-1.0, 0.0, 1.0)])
                 # between the bounds and an atom beyond them no row can be
-                places = np.where(np.isin(places, column.atoms), places, np.clip(places, *column.bounds))
+                places = np.where(np.isin(places, column.singles), places, np.clip(places, *column.bounds))
+                places = np.array(column.values) if column.values else places
                 drawn = places[rng.integers(0, len(places), len(table))]
                 table[:, at] = np.where(rng.random(len(table)) < 0.75, drawn, table[:, at])
             rows = PublicRows(table, values_of(Table(table), self.schema))

@@ -28,8 +28,8 @@ _WORD = re.compile(r"[^\W\d_]{3,}([ '\u2019-][^\W\d_]+)*")
 _REFUSALS, _OFTEN, _BESIDES = (7.0, 8.0, 9.0), 0.1, 3
 """Codes of surveys, which are usual numbers elsewhere; share of rows from which -1 is a class; numbers beside
 which there may be codes."""
-_CODES_APART = 20
-"""Common steps by which whole numbers that are codes lie apart, on average."""
+_CODES_APART, _ROUND = 20, 2
+"""Common steps by which whole numbers that are codes lie apart, on average, and digits of a round number."""
 _LINES, _LAST = 200, 20
 """Lines at the beginning and at the end of a file that are looked at."""
 _WIDE = {(False, True, False, True): "utf-16-le", (True, False, True, False): "utf-16-be"}
@@ -320,9 +320,11 @@ def codes_for_nothing(numbers: Iterable[float]) -> list[float]:
 
 
 def are_codes(numbers: Iterable[float]) -> bool:
-    """Check whether whole numbers are names, as 4111, 5411 and 5812: far apart, and not round."""
+    """Check whether whole numbers are names, as 4111 and 5812: far apart, and not round as 20 and 500."""
     values = np.array(sorted(numbers))
     if np.abs(values).max() >= 2.0**53 or codes_for_nothing(values):
+        return False
+    if np.mean([len(f"{abs(value):.0f}".rstrip("0")) > _ROUND for value in values]) < 0.5:
         return False
     steps = np.diff(values).astype(np.int64)
     return bool(steps.mean() > _CODES_APART * np.gcd.reduce(steps))

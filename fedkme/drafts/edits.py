@@ -5,18 +5,14 @@ with the values that it should give, so a form of TOML that the edit does not kn
 """
 
 import contextlib
-import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedkme.config import load_json, load_toml, toml_key, toml_text
-from fedkme.drafts.numbers import outwards
 from fedkme.errors import ConfigError
-from fedkme.tables.cells import date_of
-from fedkme.tables.columns import Numeric
 from fedkme.tables.schema import from_table_schema, schema_from
 
 Place = tuple[str | int, ...]
@@ -371,23 +367,3 @@ def section_changes(config: Path, place: Place, settings: Mapping[str, Any]) -> 
             for each, own in column.items():
                 if written.get("columns", {}).get(name, {}).get(each) != own:
                     yield Change((*place, key, name, each), own)
-
-
-def wider_bounds(spec: Numeric, values: Iterable[float]) -> list[Any]:
-    """Bounds of a column, as a schema file has them, that hold values outside the present ones."""
-    low, high = spec.bounds
-    lower, upper = min(low, *values), max(high, *values)
-    if spec.kind == "date":
-        start = f"{date_of(lower)[:4]}-01-01" if lower < low else date_of(low)
-        return [start, f"{date_of(upper)[:4]}-12-31" if upper > high else date_of(high)]
-    wide = outwards(lower, upper)
-    if lower < low:
-        lower = 10.0 ** math.floor(math.log10(lower)) if lower > 0 else wide[0]
-    return [written_value(spec, lower), written_value(spec, wide[1] if upper > high else high)]
-
-
-def written_value(spec: Numeric, value: float) -> Any:
-    """Value of a column as a schema file has it."""
-    if spec.kind == "date":
-        return date_of(value)
-    return int(value) if float(value).is_integer() and (spec.integer or abs(value) < 1e15) else value

@@ -13,7 +13,8 @@ from typing import Any
 
 from fedkme.config import validate
 from fedkme.drafts.drafting import MOST_NAMES
-from fedkme.drafts.edits import Edit, SchemaChange, changed, tables, wider_bounds, written_value
+from fedkme.drafts.edits import Edit, SchemaChange, changed, tables
+from fedkme.drafts.numbers import widened, written_value
 from fedkme.drafts.reading import (
     FEW,
     RARELY,
@@ -27,10 +28,11 @@ from fedkme.drafts.reading import (
 )
 from fedkme.drafts.writing import FROM_DATA
 from fedkme.errors import ConfigError, FedkmeError, SchemaError
-from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.conversion import MOST_CLIPPED
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import Examined
+from fedkme.tables.names import Category, Label
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema, schema_from
 
 ROUNDS = 8
@@ -292,30 +294,28 @@ class _Fitter:
         with_form = [place for place, own in having.items() if own.form]
         forms = {having[place].form for place in with_form}
         if len(forms) == 1 and spec.format is None and self._belongs_to_schema(with_form):
-            remark = (
-                "# or day and month swapped" if any(having[place].doubtful for place in with_form) else ""
-            )
-            self._change(spec.name, "format", min(forms), remark)
+            doubtful = any(having[place].doubtful for place in with_form)
+            self._change(spec.name, "format", min(forms), "# or day and month swapped" if doubtful else "")
         else:
             for place in with_form:
                 self._say_of_column(place, name, {"format": having[place].form})
                 self.edit.doubts[place] |= {name} if having[place].doubtful else set()
 
     def _bounds(self, spec: Numeric, having: Mapping[int, ColumnNeeds], rows: int) -> None:
-        """Move a few values outside the bounds to them, or widen these; other units are left to people."""
+        """Move a few impossible values, or widen bounds and `values`; other units are left to people."""
         outside: Counter[float] = Counter()
-        most = MOST_CLIPPED if spec.kind == "date" or not spec.clip else _OTHER_UNITS
+        most = 1.0 if spec.values else MOST_CLIPPED if spec.kind == "date" or not spec.clip else _OTHER_UNITS
         for place, own in having.items():
             if own.outside.total() > most * (self.rows[place] * spec.count - own.gaps):
                 return
             outside += own.outside
         if not outside or self.sections_only:
             return
-        if outside.total() <= max(FEW, RARELY * rows):
-            if not spec.clip:
-                self._change(spec.name, "clip", True)
-            return
-        self._change(spec.name, "bounds", wider_bounds(spec, outside), FROM_DATA)
+        if outside.total() > max(FEW, RARELY * rows):
+            for key, value in widened(spec, outside).items():
+                self._change(spec.name, key, value, FROM_DATA)
+        elif not spec.clip:
+            self._change(spec.name, "clip", True)
 
     def _unread(self, name: str, having: Mapping[int, ColumnNeeds]) -> set[int]:
         """Name a few words among numbers in the own settings of the file that has them, if asked."""

@@ -14,6 +14,7 @@ from fedkme.drafts.samples import ColumnSample
 from fedkme.tables.axis import DAY_CODES, FAR, are_bounds
 from fedkme.tables.cells import DAYS, date_of, day_of, days_of
 from fedkme.tables.dates import day_in_form, english
+from fedkme.tables.numbers import Numeric
 
 ISO = "%Y-%m-%d"
 """Form that is read without settings: days of ISO 8601, padded or not, with or without a time."""
@@ -42,6 +43,9 @@ _OWN_BINS = 16
 """Whole numbers up to this count have a bin each, so that none of them needs an atom."""
 _FEW_NUMBERS = 5
 """Least count of distinct numbers beside atoms for which a scale is proposed."""
+MOST_VALUES, _ROWS_OF_VALUE, _ONCE = 24, 20, 0.002
+"""Most numbers of a column that are listed, the least count of rows for each of them on average, and the
+largest share of rows whose number no other row has: else numbers that are not in the sample are likely."""
 _MOST_ATOMS = 3
 _ATOM = 0.1
 """Least share of rows that have an atom."""
@@ -92,14 +96,24 @@ def number_spec(
         spec["integer"] = True
     elif decimals := _decimals(sample.decimals):
         spec["decimals"] = decimals
-    if "atoms" in shape:
-        shape["atoms"] = _written(shape["atoms"], sample.whole)
+    if not kept and _are_listed(inside, sample.whole):
+        shape = {key: value for key, value in shape.items() if key != "atoms"} | {"values": sorted(inside)}
+    for key in ("atoms", "values"):
+        if key in shape:
+            shape[key] = _written(shape[key], sample.whole)
     gaps = {"nullable": True} if nullable or codes else {}
     return {**spec, **shape, **gaps, **({"missing_codes": codes} if codes else {})}, "; ".join(remarks)
 
 
 def _written(numbers: Any, whole: bool) -> list[float]:
     return [int(number) if whole and abs(number) < _LARGEST_WHOLE else number for number in numbers]
+
+
+def _are_listed(point: Counter[float], whole: bool) -> bool:
+    """Check whether numbers are so few that all are seen, and far apart for whole ones."""
+    total, once = point.total(), sum(count == 1 for count in point.values())
+    few = 2 <= len(point) <= MOST_VALUES and total >= _ROWS_OF_VALUE * len(point)
+    return few and once <= _ONCE * total and not (whole and max(point) - min(point) < 2 * len(point))
 
 
 def _decimals(counts: Mapping[int, int]) -> int | None:
@@ -167,6 +181,35 @@ def outwards(low: float, high: float) -> tuple[float, float]:
         return lower, upper
     beyond = 64.0 * max(math.ulp(low), math.ulp(high))  # numbers of more digits than a power of ten can round
     return (low, high) if are_bounds(low, high) else (low - beyond, high + beyond)
+
+
+def widened(spec: Numeric, outside: Iterable[float]) -> dict[str, Any]:
+    """Bounds and `values` of a column, as a schema file has them, with which more values can be."""
+    wider = dict[str, Any]()
+    if spec.values:
+        values = sorted({*spec.values, *outside})
+        wider["values"] = [written_value(spec, value) for value in values if len(values) <= MOST_VALUES]
+    bounds = [written_value(spec, bound) for bound in spec.bounds]
+    return wider if (new := _wider_bounds(spec, outside)) == bounds else wider | {"bounds": new}
+
+
+def _wider_bounds(spec: Numeric, values: Iterable[float]) -> list[Any]:
+    low, high = spec.bounds
+    lower, upper = min(low, *values), max(high, *values)
+    if spec.kind == "date":
+        start = f"{date_of(lower)[:4]}-01-01" if lower < low else date_of(low)
+        return [start, f"{date_of(upper)[:4]}-12-31" if upper > high else date_of(high)]
+    wide = outwards(lower, upper)
+    if lower < low:
+        lower = 10.0 ** math.floor(math.log10(lower)) if lower > 0 else wide[0]
+    return [written_value(spec, lower), written_value(spec, wide[1] if upper > high else high)]
+
+
+def written_value(spec: Numeric, value: float) -> Any:
+    """Value of a column as a schema file has it."""
+    if spec.kind == "date":
+        return date_of(value)
+    return int(value) if float(value).is_integer() and (spec.integer or abs(value) < 1e15) else value
 
 
 def forms_of_dates(texts: Iterable[str], *, month_first: bool = False) -> list[str]:

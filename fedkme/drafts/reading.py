@@ -19,12 +19,13 @@ from fedkme.drafts.words import meanings, means_nothing, plain, plain_name, same
 from fedkme.errors import FedkmeError
 from fedkme.tables.axis import codes_beyond
 from fedkme.tables.cells import Cells, day_of, days_of, texts
-from fedkme.tables.columns import CLIPPED, Category, Label, Numeric
 from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names
 from fedkme.tables.csv_rows import Part
 from fedkme.tables.data_file import DataFile, FileColumn
 from fedkme.tables.dates import day_in_form
 from fedkme.tables.files import Examined, examine, examine_parts, load_rows, read_parts_of, rows_from_columns
+from fedkme.tables.names import Category, Label
+from fedkme.tables.numbers import CLIPPED, Numeric
 from fedkme.tables.schema import Schema
 
 _DIALECT = ("sep", "skip", "skip_end", "decimal", "thousands", "units", "encoding")
@@ -268,6 +269,7 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
         else file.written(name).number_reader()
     )
     low, high = spec.bounds if isinstance(spec, Numeric) else (0.0, 0.0)
+    anywhere = not (isinstance(spec, Numeric) and spec.values)
     for cell, count in others.items():
         try:
             value = read(cell)
@@ -279,8 +281,8 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             continue
         if (
             not isinstance(spec, Numeric)
-            or low <= value <= high
-            or value in (*spec.atoms, *spec.missing_codes)
+            or (anywhere and low <= value <= high)
+            or value in (*spec.singles, *spec.missing_codes)
         ):
             continue
         if codes_beyond(np.array(value), (low, high), day=day):

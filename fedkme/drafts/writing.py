@@ -8,7 +8,7 @@ from fedkme.drafts.drafting import Draft
 from fedkme.tables.data_file import DataFile
 
 FROM_DATA = "# FROM DATA: replace if private"
-_SEEN = ("bounds", "categories", "atoms", "scale", "decimals", "missing_codes", "na")
+_SEEN = ("bounds", "categories", "atoms", "values", "scale", "decimals", "missing_codes", "na")
 """Keys whose values come from rows."""
 
 

@@ -3,8 +3,9 @@
 The code of a category is its index. A number falls into one of a fixed count of intervals: even pieces of its
 public scale (`fedkme.tables.axis`; at most one interval per whole number), the pieces between its public cuts
 where it has cuts, or runs of even pieces (`MergedBins`). Each atom of a number has a code of its own, behind
-the intervals. The label is one more column, the last. Owners encode their rows and the curator decodes
-synthetic codes, both by the schema and the bins in the request.
+the intervals; a number whose `values` are listed has a code for each, and no interval. The label is one more
+column, the last. Owners encode their rows and the curator decodes synthetic codes, both by the schema and the
+bins in the request.
 
 **Merged bins** are the only edges that a curator may choose, by counts that were released before. What a
 curator may name: a numeric column of the schema that stands by itself and has no cuts, a grid of at most
@@ -172,7 +173,7 @@ class Binning:
             if isinstance(column, Numeric):
                 edges, level = self.edges(column), column.levels_of(values)
                 if column.clip:
-                    level = np.where(level > 0, level, column.levels_of(np.clip(values, *column.bounds)))
+                    level = np.where(level > 0, level, column.levels_of(column.moved(values)))
                 inside = np.searchsorted(edges[1:-1], values, side="right")
                 values = np.where(level > 0, len(edges) - 2 + level, inside)
             codes[:, place] = values.astype(np.int64)
@@ -210,8 +211,8 @@ class Binning:
         last = len(edges) - 2
         start, end = edges[np.minimum(code, last)], edges[np.minimum(code, last) + 1]
         drawn = column.rounded(column.axis.between(start, end, generator.random(len(code))))
-        atoms = np.array([0.0, *column.atoms])
-        return np.where(code > last, atoms[np.maximum(code - last, 0)], drawn)
+        singles = np.array([0.0, *column.singles])
+        return np.where(code > last, singles[np.maximum(code - last, 0)], drawn)
 
     @cached_property
     def orders(self) -> dict[int, tuple[int, ...]]:
@@ -230,11 +231,12 @@ class Binning:
             place: len(self.edges(column)) - 1
             for column, place in self._columns()
             if isinstance(column, Numeric) and not column.cuts and column.name not in merged
+            if not column.values
         }
 
     def count_atoms(self, place: int) -> int:
-        """Number of atoms of a numeric column, which have the last codes."""
-        return len(self._numeric_column(place).atoms)
+        """Number of atoms or values of a numeric column, which have the last codes."""
+        return len(self._numeric_column(place).singles)
 
     def within(self, place: int, coarse: Binning) -> IntArray:
         """Code of a coarser binning that contains each code of a numeric column, (codes,).
@@ -243,7 +245,7 @@ class Binning:
         """
         column, theirs = self._numeric_column(place), coarse._numeric_column(place)
         mine, ends = self.edges(column), coarse.edges(theirs)
-        values = np.concatenate([mine[:-1] + 1e-9 * np.diff(mine), column.atoms])
+        values = np.concatenate([mine[:-1] + 1e-9 * np.diff(mine), column.singles])
         bins, level = np.searchsorted(ends[1:-1], values, side="right"), theirs.levels_of(values)
         level[: len(mine) - 1] = 0  # a bin is no atom, though it may start at one
         return np.where(level > 0, len(ends) - 2 + level, bins)
@@ -256,14 +258,14 @@ class Binning:
         return _even(column, self.bins)
 
     def middles(self, column: Numeric) -> NDArray[np.float64]:
-        """Middle of the values of each code of a numeric column: bins, then atoms."""
+        """Middle of the values of each code of a numeric column: bins, then atoms or values."""
         edges = self.edges(column)
-        return np.array([*(edges[:-1] + edges[1:] - column.integer) / 2.0, *column.atoms])
+        return np.array([*(edges[:-1] + edges[1:] - column.integer) / 2.0, *column.singles])
 
     def _count_codes(self, column: Numeric | Category) -> int:
         if isinstance(column, Category):
             return len(column.categories)
-        return len(self.edges(column)) - 1 + len(column.atoms)
+        return len(self.edges(column)) - 1 + len(column.singles)
 
     def _columns(self) -> Iterator[tuple[Numeric | Category, int]]:
         """Each column of a table with its place; a block counts as its columns."""
@@ -275,7 +277,12 @@ class Binning:
 
 
 def _even(column: Numeric, bins: int) -> NDArray[np.float64]:
-    """Ends of at most `bins` even pieces of a column's scale, or of the pieces between its cuts."""
+    """Ends of at most `bins` even pieces of a column's scale, or of the pieces between its cuts.
+
+    A column whose values are listed has no piece, and so the start alone.
+    """
+    if column.values:
+        return np.array(column.bounds[:1])
     if column.cuts:
         return column.axis.edges(len(column.cuts) + 1)
     whole = column.bounds[1] - column.bounds[0] + 1.0
@@ -319,7 +326,8 @@ def own_values_of(plain: Iterable[Mapping[str, Any]]) -> tuple[OwnValues, ...]:
 
 def _free(schema: Schema) -> dict[str, Numeric]:
     """Numbers whose codes a curator may change, by name."""
-    return {c.name: c for c in schema.columns if isinstance(c, Numeric) and c.count == 1 and not c.cuts}
+    numbers = (each for each in schema.columns if isinstance(each, Numeric) and each.count == 1)
+    return {each.name: each for each in numbers if not each.cuts and not each.values}
 
 
 def _named(column: Numeric, which: Sequence[str]) -> list[float]:

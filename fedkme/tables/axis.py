@@ -25,6 +25,12 @@ def are_bounds(low: float, high: float) -> bool:
     return low >= -FAR and high <= FAR and high - low >= apart
 
 
+def nearest_of(choices: Sequence[float], numbers: FloatArray) -> FloatArray:
+    """The nearest of increasing choices to each number; the larger one of two."""
+    listed = np.array(choices, np.float64)
+    return np.asarray(listed[np.searchsorted((listed[:-1] + listed[1:]) / 2.0, numbers, side="right")])
+
+
 @dataclass(frozen=True)
 class Axis:
     """Scale of a number between two bounds.

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from fedkme.errors import DataError
 from fedkme.tables.axis import codes_apart
 from fedkme.tables.cells import TRUTH, Cells, as_seen, distinct, foreign, normal, plain_numbers, texts
-from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAPS, Category, Label, Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.dates import date_reader
+from fedkme.tables.names import GAPS, Category, Label
+from fedkme.tables.numbers import CLIPPED, FILL_GAPS, Numeric
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import FaultyCells, Table, joined
 

@@ -20,10 +20,10 @@ from fedkme import durable
 from fedkme.errors import DataError, MissingDependencyError
 from fedkme.tables import conversion
 from fedkme.tables.cells import Cells, cells_of, column_names, columns_of, texts
-from fedkme.tables.columns import CLIPPED
 from fedkme.tables.csv_rows import Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.npz import HEADERS, MALFORMED, npz_bytes
+from fedkme.tables.numbers import CLIPPED
 from fedkme.tables.schema import Person, Schema
 from fedkme.tables.table import CellChange, FaultyCells, Reading, Table, table_from_arrays, within_bound
 

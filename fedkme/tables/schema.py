@@ -16,7 +16,8 @@ from fedkme.arrays import FloatArray
 from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
 from fedkme.tables.cells import Name, Text, date_of
-from fedkme.tables.columns import GAPS, Category, Label, Numeric
+from fedkme.tables.names import GAPS, Category, Label
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.rules import PublicRules
 from fedkme.tables.table import FaultyCells, Table
 
@@ -33,6 +34,7 @@ _LATER: dict[str, Any] = {
     "scale": "linear",
     "cuts": [],
     "atoms": [],
+    "values": [],
     "other": False,
 }
 """Keys that later releases added, with defaults: a default is left out of the digest, so old digests stay."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.tables.cells import date_of
-from fedkme.tables.columns import NO_GAP, Category, Numeric
+from fedkme.tables.names import NO_GAP, Category
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 

@@ -89,8 +89,9 @@ def columns_as_plain(schema: Schema) -> list[dict[str, Any]]:
         else:
             bounds = [float(bound) for bound in column.bounds]
             plain.append({"name": column.name, "bounds": bounds, "integer": column.integer})
-            if column.atoms:
-                plain[-1]["atoms"] = list(column.atoms)
+            for key in ("atoms", "values"):
+                if getattr(column, key):
+                    plain[-1][key] = list(getattr(column, key))
     if schema.label is not None:
         plain.append({"name": schema.label.name, "categories": list(schema.classes), "label": True})
     return plain

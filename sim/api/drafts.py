@@ -15,7 +15,8 @@ from fedkme.drafts.edits import Change, Place, edited, place_of, remarks_of, rem
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.errors import ConfigError, FedkmeWarning
 from fedkme.pages.html import plain_table
-from fedkme.tables.columns import Category, Label, Numeric
+from fedkme.tables.names import Category, Label
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema, schema_from
 
 _HALVES = ["low", "high"]

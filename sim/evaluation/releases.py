@@ -21,8 +21,8 @@ from consumer.summary.forms import REPEATS, WEIGHTED
 from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 from fedkme.features.domain import Domain
 from fedkme.tables.cells import date_of
-from fedkme.tables.columns import Numeric
 from fedkme.tables.files import read_arrays
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table, table_from_arrays
 from fedkme.verdict import GRADES

@@ -77,7 +77,7 @@ def invented_columns(schema: Schema, groups: Mapping[str, int], column: str = ""
             low, high = spec.bounds
             places = rng.uniform(0.15, 0.85, _KINDS)[kinds] + rng.normal(0, 0.12, len(kinds))
             values = low + (high - low) * np.clip(places, 0.0, 1.0)
-            columns[spec.name] = np.rint(values) if spec.integer else values
+            columns[spec.name] = spec.rounded(values) if spec.integer or spec.values else values
     if schema.label is not None:
         columns[schema.label.name] = _classes(rng, schema, kinds)
     return columns | ({column: names.tolist()} if column else {})

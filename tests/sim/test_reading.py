@@ -10,8 +10,8 @@ import pytest
 
 import fedkme as fk
 from consumer.summary.verdict import doubts_of
-from fedkme.tables.columns import CLIPPED
 from fedkme.tables.files import load_table
+from fedkme.tables.numbers import CLIPPED
 from fedkme.tables.schema import schema_from
 from fedkme.tables.table import CellChange, Reading, Table
 from fedkme.verdict import at_most_fair

@@ -37,7 +37,8 @@ from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
 from fedkme.releases.counts import Measurement, Products
 from fedkme.releases.fine import denoised
 from fedkme.sums.values import MOST_SCORES
-from fedkme.tables.columns import Category, Numeric
+from fedkme.tables.names import Category
+from fedkme.tables.numbers import Numeric
 
 PRODUCTS_SHARE, MOST_PRODUCTS_SHARE, PRODUCTS_NOISE = 0.05, 0.1, 0.05
 """Share of the budget for products of scores. Where the noise of a rank correlation with this share is above
@@ -116,7 +117,7 @@ class SeenProducts:
         scores, shown = dict[int, FloatArray](), dict[int, float]()
         for each in products.ranks:
             place, bins = each.column, np.array(each.of) / SCORE_STEPS
-            atoms = len(_numeric(columns, finer.names[place]).atoms)
+            atoms = len(_numeric(columns, finer.names[place]).singles)
             mass = _shares(counts.get(place), len(bins), atoms) + 1e-9
             within = finer.within(place, binning)
             scores[place], shown[place] = scores_of_codes(bins, within, mass, binning.sizes[place])
@@ -207,7 +208,7 @@ def plan_products(finer: Binning, fine: Sequence[Measurement], rows: int, cost: 
     for place in numbers:
         column = _numeric(columns, finer.names[place])
         order = np.asarray(finer.orders[place])
-        shares = _shares(counts.get(place), len(order), len(column.atoms))
+        shares = _shares(counts.get(place), len(order), len(column.singles))
         ranks.append(NumberScores(place, _steps(_ranks(shares[order]), order)))
         if place in whole:
             middles = np.sort(finer.middles(column))

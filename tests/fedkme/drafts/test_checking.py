@@ -75,7 +75,7 @@ def test_every_fault_of_every_file_is_printed_with_its_lines_and_no_value(folder
     output = typed("check", "schema.toml", "good.csv", "bad.csv", "nowhere.csv", code=DataError.code)
     assert "good.csv: 51 rows, no faults" in output
     assert "column 'smoker': 1 cell is empty" in output
-    assert "column 'dose': 1 cell is outside the bounds" in output
+    assert "column 'dose': 1 cell is beyond the bounds or 'values', moved" in output
     for line in (
         "line 52: column 'age': text where a number belongs",
         "line 53: column 'age': outside the public bounds",

@@ -258,6 +258,19 @@ def test_an_atom_is_proposed_where_a_small_sample_has_few_other_values() -> None
     assert "atoms" not in grades.spec  # whole numbers of a small range have bins of their own
 
 
+def test_few_numbers_are_listed_where_all_of_them_are_seen() -> None:
+    # Of sizes of firms up to 10,000 and of ratings 4.5, 14.5, .. most made rows had other numbers.
+    sizes, ratings = [1, 2, 5, 10, 20, 100, 500, 1000, 5000, 10_000] * 30, [0.5, 4.5, 14.5] * 100
+    firms, stars, grades, rare = draft(
+        {"size": sizes, "stars": ratings, "grade": [*range(1, 11)] * 30, "rare": [*ratings[:-2], 7.25, 8.125]}
+    ).columns
+    assert firms.spec["values"] == sizes[:10]
+    assert stars.spec["values"] == [0.5, 4.5, 14.5]
+    assert "values" not in grades.spec  # whole numbers side by side have bins of their own
+    assert "values" not in rare.spec  # there may be more that the sample lacks
+    assert not any("values" in column.spec for column in draft({"size": sizes[:99]}).columns)
+
+
 def test_every_draft_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
     # By hand: a comment over two lines became a category that no schema may have, a number "inf" made the
     # whole column one, and a file that is no text at all was drafted.

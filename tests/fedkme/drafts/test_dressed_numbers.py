@@ -17,9 +17,10 @@ from fedkme.drafts.checking import settings_seen
 from fedkme.drafts.drafting import draft
 from fedkme.drafts.writing import text_of
 from fedkme.tables.cells import plain_number
-from fedkme.tables.columns import Category, Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
+from fedkme.tables.names import Category
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.text import text_columns
 
 UNITS = (

@@ -146,6 +146,24 @@ def test_other_units_and_missing_columns_are_left_to_people(folder: Path) -> Non
     assert Path("schema.toml").read_text() == SCHEMA
 
 
+@pytest.mark.parametrize(
+    ("others", "values", "bounds"),
+    [([61.5, 250.0] * 15, [60, 61.5, 70, 250], [0, 300]), ([n / 4 for n in range(40)], [], [0, 200])],
+    ids=["a few more", "too many to list"],
+)
+def test_listed_values_of_a_schema_become_those_of_the_files(
+    folder: Path, others: list[float], values: list[float], bounds: list[float]
+) -> None:
+    Path("schema.toml").write_text(
+        SCHEMA.replace("bounds = [0, 200]", "bounds = [0, 200]\nvalues = [60, 70]")
+    )
+    write("own.csv", rows() | {"weight": [str(n) for n in (others + [60, 70] * 30)[:60]]})
+    typed("check", "schema.toml", "own.csv", "--fix")
+    weight = tomllib.loads(Path("schema.toml").read_text())["columns"][3]
+    assert (weight["values"], weight["bounds"]) == (values, bounds)
+    assert "own.csv: 60 rows, no faults" in typed("check", "schema.toml", "own.csv")
+
+
 def test_settings_that_would_contradict_each_other_are_not_proposed(folder: Path) -> None:
     write("own.csv", rows() | {"weight": ["61.5"] * 60})
     Path("owner.toml").write_text(OWNER + '[data]\npath = "own.csv"\nsep = ";"\ndecimal = ","\n')

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fedkme.drafts.drafting import draft, draft_schema
 from fedkme.errors import DataError
 from fedkme.tables.cells import days_of
-from fedkme.tables.columns import Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import examine, load_table
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import schema_from
 from tests.fedkme.drafts.own_files import SCHEMA, rows, scenario, typed, write
 

@@ -22,7 +22,7 @@ columns = [
     {"kind": "category", "name": each["name"], "categories": each["categories"]}
     if "categories" in each
     else {"kind": "numeric"}
-    | {key: each[key] for key in ("name", "bounds", "integer", "atoms") if key in each}
+    | {key: each[key] for key in ("name", "bounds", "integer", "atoms", "values") if key in each}
     for each in task["columns"]
     if not each.get("label")
 ]

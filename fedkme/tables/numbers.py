@@ -1,7 +1,7 @@
-"""Columns of a schema: numbers, dates, categories; the label; the column of persons."""
+"""Columns of numbers and dates."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from functools import cached_property
 from itertools import pairwise
@@ -13,24 +13,19 @@ from pydantic import BeforeValidator, Field, FiniteFloat, field_serializer, mode
 
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
-from fedkme.tables.axis import FAR, Axis, are_bounds, codes_beyond
-from fedkme.tables.cells import DAYS, Name, Text, date_of, day_of, days_of
+from fedkme.tables.axis import FAR, Axis, are_bounds, codes_beyond, nearest_of
+from fedkme.tables.cells import DAYS, Name, date_of, day_of, days_of
 from fedkme.tables.dates import DateForm
+from fedkme.tables.names import EMPTY_OR_CODED, GAPS, Fault, Swallowed
 
-Fault = tuple[str, str, Any]
-"""Description, remedy, and a bool array of the block's shape that marks the faulty cells."""
-Swallowed = tuple[str, Any]  # description of replaced cells, and a bool array that marks them
 CODE = "a number that usually stands for a missing value"
 """Description of cells beyond the bounds that `clip` does not move."""
 CODE_REMEDY = (
     "Say so with 'missing_codes' or the file's 'na'; else list it under 'atoms' or widen the bounds."
 )
-CLIPPED = "outside the bounds, moved to the nearest"
+CLIPPED = "beyond the bounds or 'values', moved to the nearest"
 """Description of cells that `clip` moved."""
 
-NO_GAP, GAPS, EMPTY_OR_CODED = 0, ("no", "yes"), ("no", "empty")
-"""Index of no gap, and categories, in the column that marks the gaps of a nullable number; codes are behind
-the last two."""
 FILL_GAPS = "Remove these rows, or give the schema's column 'nullable = true' or a public 'missing' value."
 """Remedy for empty cells of a column that may have none."""
 
@@ -80,6 +75,9 @@ class Numeric(Settings):
     atoms: tuple[Number, ...] = ()
     """Values that many rows have, such as 0 or -1, inside the bounds or not: each is a bin of its own, and a
     category in model space."""
+    values: tuple[Number, ...] = ()
+    """All values that there can be, where they are few, such as 1, 2.5 and 10: each is a bin of its own, and
+    `clip` moves any other to the nearest."""
     nullable: bool = False
     """Empty cells are told apart: a category NAME_missing of no and yes (or of no, empty and each of several
     codes) stands beside the column, which has `missing`, by default the middle of the bounds, in its gaps."""
@@ -95,7 +93,7 @@ class Numeric(Settings):
             return values
         filled = dict(values)
         if filled.get("kind") == "date":
-            for key in ("bounds", "missing_codes", "cuts", "atoms"):
+            for key in ("bounds", "missing_codes", "cuts", "atoms", "values"):
                 if isinstance(given := filled.get(key), list | tuple):
                     filled[key] = tuple(map(_days, given))
             filled |= {"missing": _days(filled.get("missing")), "integer": True}
@@ -104,9 +102,12 @@ class Numeric(Settings):
                 case [int() | float() as low, int() | float() as high]:
                     middle = (low + high) / 2
                     filled["missing"] = math.floor(middle) if filled.get("integer") else middle
+            match filled.get("values"):
+                case [*given] if given and all(isinstance(each, int | float) for each in given):
+                    filled["missing"] = given[len(given) // 2]
         return filled
 
-    @field_serializer("bounds", "missing", "missing_codes", "cuts", "atoms")
+    @field_serializer("bounds", "missing", "missing_codes", "cuts", "atoms", "values")
     def _written(self, value: Any) -> Any:
         if self.kind != "date" or value is None:
             return value
@@ -121,8 +122,11 @@ class Numeric(Settings):
             raise ValueError(
                 f"the bounds of column '{self.name}' are not [lower, upper] within {FAR:g}, well apart"
             )
-        if self.missing is not None and not low <= self.missing <= high and self.missing not in self.atoms:
-            raise ValueError(f"'missing' of column '{self.name}' is outside its bounds")
+        fits = not self.values and self.missing is not None and low <= self.missing <= high
+        if self.missing is not None and not fits and self.missing not in self.singles:
+            raise ValueError(
+                f"'missing' of column '{self.name}' is outside its bounds, or none of its values"
+            )
         if self.missing_codes and self.missing is None:
             raise ValueError(f"column '{self.name}' has 'missing_codes' and no 'missing' in their place")
         if self.integer and not (low.is_integer() and high.is_integer()):
@@ -137,11 +141,22 @@ class Numeric(Settings):
             raise ValueError(f"column '{self.name}' is 'integer' and has 'decimals'")
         if len(set(self.atoms)) < len(self.atoms) or any(abs(atom) > FAR for atom in self.atoms):
             raise ValueError(f"column '{self.name}' lists an atom twice, or one beyond {FAR:g}")
-        whole = not self.integer or all(cut.is_integer() for cut in self.cuts)
-        if not (whole and all(a < b for a, b in pairwise((low, *self.cuts, high)))):
-            why = "do not increase inside its bounds, whole if it is"
-            raise ValueError(f"'cuts' of column '{self.name}' {why}")
+        for key, numbers in (("cuts", (low, *self.cuts, high)), ("values", self.values)):
+            whole = not self.integer or all(number.is_integer() for number in numbers)
+            if not (whole and all(a < b for a, b in pairwise(numbers))) or numbers != self._inside(numbers):
+                why = "do not increase inside its bounds, whole if it is"
+                raise ValueError(f"'{key}' of column '{self.name}' {why}")
+        if self.values and (self.cuts or self.atoms or self.count > 1):
+            raise ValueError(f"column '{self.name}' has 'values' beside 'cuts', 'atoms' or 'count'")
         return self
+
+    def _inside(self, numbers: Iterable[float]) -> tuple[float, ...]:
+        return tuple(number for number in numbers if self.bounds[0] <= number <= self.bounds[1])
+
+    @property
+    def singles(self) -> tuple[float, ...]:
+        """Values that have a bin of their own: `values`, else the atoms."""
+        return self.values or self.atoms
 
     @property
     def names(self) -> list[str]:
@@ -191,17 +206,25 @@ class Numeric(Settings):
         return tuple(self.axis.place(np.clip(np.array(self.atoms, np.float64), *self.bounds)).tolist())
 
     def rounded(self, values: FloatArray) -> FloatArray:
-        """Round values to whole numbers, or to `decimals`."""
+        """Round values to `values`, to whole numbers, or to `decimals`."""
+        if self.values:
+            return nearest_of(self.values, values)
         if self.integer:
             return np.rint(values)
         return values if self.decimals is None else np.clip(np.round(values, self.decimals), *self.bounds)
 
     def levels_of(self, values: FloatArray) -> NDArray[np.int64]:
-        """Number of each value among the atoms, from 1; 0 if the value is no atom."""
+        """Number of each value among `singles`, from 1; 0 if the value is none of them."""
         levels = np.zeros(np.shape(values), dtype=np.int64)
-        for level, atom in enumerate(self.atoms, 1):
-            levels[values == atom] = level
+        for level, single in enumerate(self.singles, 1):
+            levels[values == single] = level
         return levels
+
+    def moved(self, values: FloatArray) -> FloatArray:
+        """Possible values that are nearest, which `clip` takes; without it, the values."""
+        if not self.clip:
+            return values
+        return self.rounded(values) if self.values else np.clip(values, *self.bounds)
 
     def gaps(self, block: FloatArray) -> NDArray[np.bool_]:
         """Mark the cells of (m, count) values that `missing` would fill."""
@@ -221,7 +244,7 @@ class Numeric(Settings):
         """Places of (m, count) values in [0, 1], followed by their atoms, one-hot / sqrt(2)."""
         filled = self._filled(block)
         if not self.atoms:
-            return self.axis.place(np.clip(filled, *self.bounds) if self.clip else filled)
+            return self.axis.place(self.moved(filled))
         # An atom may lie outside the bounds; any other value there is a fault, or is clipped.
         places = self.axis.place(np.clip(filled, *self.bounds))
         hot = self.levels_of(filled) == np.arange(len(self.atoms) + 1)
@@ -246,7 +269,8 @@ class Numeric(Settings):
             remedy = (
                 "Correct the rows, say with 'na' which mean nothing, set 'clip', or agree on wider bounds."
             )
-            yield "outside the public bounds", remedy, self.outside(block)
+            what = "none of the public 'values'" if self.values else "outside the public bounds"
+            yield what, remedy, self.outside(block)
 
     def swallowed(self, block: FloatArray) -> Iterator[Swallowed]:
         """Yield masks of the (m, count) values that `missing` and `clip` replace."""
@@ -256,141 +280,13 @@ class Numeric(Settings):
             yield CLIPPED, self.outside(block)
 
     def outside(self, block: FloatArray) -> NDArray[np.bool_]:
-        """Mark the (m, count) values outside the bounds that are no gaps, atoms or, under `clip`, codes."""
+        """Mark the (m, count) impossible values that are no gaps, atoms or, under `clip`, codes."""
         values, (low, high) = self._filled(block), self.bounds
-        outside: NDArray[np.bool_] = ((values < low) | (values > high)) & (self.levels_of(values) == 0)
+        impossible = (values < low) | (values > high) | bool(self.values)
+        outside: NDArray[np.bool_] = impossible & (self.levels_of(values) == 0)
         return outside & ~self._codes(values) if self.clip else outside
 
     def _codes(self, values: FloatArray) -> NDArray[np.bool_]:
         codes = codes_beyond(values, self.bounds, day=self.kind == "date")
         codes &= self.levels_of(values) == 0
         return codes
-
-
-def _check_words(na: Iterable[str], names: Sequence[str], whose: str) -> None:
-    if both := [word for word in na if word in names]:
-        raise ValueError(f"'na' of {whose} has {both[0]!r}, which is one of its names")
-
-
-class Category(Settings):
-    """One of a list of names. Rows hold the index of the name; a file holds the name."""
-
-    kind: Literal["category"] = "category"
-    name: Name
-    """Name of the column."""
-    categories: tuple[Name, ...] = Field(min_length=1)
-    """Names that a cell may have."""
-    missing: Text | None = None
-    """Category that stands for an empty cell, and for the few names that are not in the list: a party's file
-    with more than its `unknown` of them is refused; none: refuse all."""
-    nullable: bool = False
-    """Empty cells are a category of their own, "missing", unless `missing` says which."""
-    other: bool = False
-    """Names that are not in the list, however many, are a category of their own, "other"."""
-    na: tuple[str, ...] = ()
-    """Cells that mean an empty one in any party's file, such as "NA" or "?"."""
-    gaps_of: Name | None = None
-    """Nullable number whose empty cells this column marks; written out for each when a schema is read."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spelled_out(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or not isinstance(values.get("categories"), list | tuple):
-            return values
-        filled = {**values, "categories": (*values["categories"],)}
-        gaps = filled.get("nullable") is True and not filled.get("missing")
-        if gaps and "missing" not in filled["categories"]:
-            filled |= {"missing": "missing", "categories": (*filled["categories"], "missing")}
-        if filled.get("other") is True and "other" not in filled["categories"]:
-            filled["categories"] = (*filled["categories"], "other")
-        return filled
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(set(self.categories)) < len(self.categories):
-            raise ValueError(f"column '{self.name}' lists a category twice")
-        if self.missing is not None and self.missing not in self.categories:
-            raise ValueError(f"'missing' of column '{self.name}' is not one of its categories")
-        if self.nullable and self.missing is None:
-            raise ValueError(f"column '{self.name}' is nullable: name with 'missing' which category a gap is")
-        if self.other and self.missing == "other":
-            raise ValueError(f"'missing' of column '{self.name}' is its 'other': name another")
-        _check_words(self.na, self.categories, f"column '{self.name}'")
-        if self.gaps_of is not None and self.categories != GAPS and self.categories[:2] != EMPTY_OR_CODED:
-            raise ValueError(f"column '{self.name}' marks gaps: its categories are {list(GAPS)}")
-        return self
-
-    @property
-    def names(self) -> list[str]:
-        """Name of the column."""
-        return [self.name]
-
-    @property
-    def count(self) -> int:
-        """Columns in a table."""
-        return 1
-
-    @property
-    def encoded_width(self) -> int:
-        """Columns in model space: one per category."""
-        return len(self.categories)
-
-    @property
-    def parts(self) -> list[tuple[int, int]]:
-        """Parts in model space: levels, and columns."""
-        return [(len(self.categories), len(self.categories))]
-
-    @property
-    def mean_squared_distance(self) -> float:
-        """Mean squared distance in model space of two values drawn uniformly."""
-        return 1.0 - 1.0 / len(self.categories)
-
-    def _filled(self, block: FloatArray) -> FloatArray:
-        if self.missing is None:
-            return block
-        return np.where(np.isnan(block), self.categories.index(self.missing), block)
-
-    def encode(self, block: FloatArray) -> FloatArray:
-        """One-hot of (m, 1) indices over sqrt(2), so that two categories are at distance 1."""
-        hot = self._filled(block) == np.arange(self.encoded_width)
-        return np.where(hot, math.sqrt(0.5), 0.0)
-
-    def decode(self, block: FloatArray) -> FloatArray:
-        """Index of the largest of (m, categories) coordinates."""
-        return np.asarray(block.argmax(axis=1, keepdims=True), dtype=np.float64)
-
-    def faults(self, block: FloatArray) -> Iterator[Fault]:
-        """Yield each possible fault of (m, 1) indices with a mask of the faulty indices."""
-        index = self._filled(block)
-        valid = (index >= 0) & (index < self.encoded_width) & (index == np.floor(index))
-        remedy = f"Use the indices 0 to {self.encoded_width - 1}, in the order of the schema's categories."
-        yield "an unknown category index", remedy, ~valid
-
-    def swallowed(self, block: FloatArray) -> Iterator[Swallowed]:
-        """Yield masks of the (m, 1) indices that `missing` replaces."""
-        if self.missing is not None and not self.nullable:
-            yield "empty, taken as the public 'missing'", np.isnan(block)
-
-
-class Label(Settings):
-    """Label that a model learns to predict; never part of model space."""
-
-    name: Name
-    """Name of the column."""
-    classes: tuple[Name, ...] = Field(min_length=2)
-    """Names that a cell may have."""
-    positive_above: FiniteFloat | None = None
-    """Threshold of two classes whose file holds a number: the second class is every number above it."""
-    na: tuple[str, ...] = ()
-    """Cells that mean an empty one in any party's file, such as "NA" or "?"."""
-    drop_unlabelled: bool = False
-    """Rows without a label are left out and counted; otherwise a file that has any is refused."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(set(self.classes)) < len(self.classes):
-            raise ValueError("the label lists a class twice")
-        if self.positive_above is not None and len(self.classes) != 2:
-            raise ValueError("'positive_above' needs exactly two classes")
-        _check_words(self.na, self.classes, "the label")
-        return self
