@@ -42,7 +42,11 @@ class SumOracle(Protocol):
 
     @property
     def rows(self) -> int:
-        """N, public: rows of the owners that take part; smaller after an owner is lost."""
+        """N, public: rows of the owners that took part in the beginning.
+
+        Tables of fewer owners, where one was lost, stand for all: their counts are multiplied by N over the
+        owners' rows, and so is the deviation of their noise. Exact counts stay as they are.
+        """
 
     @property
     def owners(self) -> int:

@@ -108,6 +108,7 @@ class OwnerSums:
         self.answers = Answers()
         self.report = lambda stage, line, fraction: None
         self._has_exact = False
+        self._rows = 0
 
     def tell(self, stage: str, line: str, fraction: float) -> None:
         """Report a method's progress, without its words and numbers once the method has exact tables."""
@@ -115,8 +116,8 @@ class OwnerSums:
 
     @property
     def rows(self) -> int:
-        """Rows of the owners that take part, N, public."""
-        return sum(self.sizes.values())
+        """Rows of the owners that took part in the beginning, N, public; see `SumOracle`."""
+        return self._rows
 
     @property
     def owners(self) -> int:
@@ -157,7 +158,9 @@ class OwnerSums:
         Raises:
             QuorumError: too few owners take part.
         """
-        return await self._round.invite_all()
+        accepted = await self._round.invite_all()
+        self._rows = sum(accepted.values())
+        return accepted
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """Ask for all sums of a question with noise, as one Gaussian release."""
@@ -236,10 +239,9 @@ class OwnerSums:
 
         async def ask() -> NoisyAnswer:
             asked, noisy_tables = self.sizes, await self._tables(query, sigmas)
-            tables = [
-                *(table for table, _ in noisy_tables),
-                np.array([deviation for _, deviation in noisy_tables]),
-            ]
+            scale = self._rows / sum(self.contributions.values())
+            deviations = np.array([deviation for _, deviation in noisy_tables])
+            tables = [*(table * scale for table, _ in noisy_tables), deviations * scale]
             number, owners = self._round.number, self._round.contributors
             return NoisyAnswer(question, number, self.drawn, owners, tables, asked)
 
@@ -265,6 +267,7 @@ class OwnerSums:
         """Go on after the answers of a dead process, and store further answers."""
         self.answers = Answers(stored, keep)
         if stored:
+            self._rows = sum((stored[0].asked or self.sizes).values())
             self._round.contributors = stored[-1].owners
             self.resume(stored[-1].number, stored[-1].drawn)
 

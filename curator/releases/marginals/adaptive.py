@@ -61,18 +61,20 @@ async def aim(
 ) -> MarginalRelease:
     """Run AIM on exact pooled counts of N public rows.
 
-    `zeros` is a model with zeros alone, by public rules. `report` gets released values
-    alone; an error that it raises ends the release.
+    `zeros` is a model with zeros alone, by public rules. `report` gets released values alone; an error that
+    it raises ends the release. Where an owner was lost, counts are of fewer rows: choices go by these, and
+    measurements stand for all.
 
     Raises:
         ConfigError: a parameter is out of range, or the domain is too large.
-        DataError: the counts are not of N rows.
+        DataError: the counts are not all of the same rows, or of more than N.
     """
     check_domain(sizes, ways, WORKLOAD_CELLS)
     budget = BudgetFilter(epsilon, delta)
     candidates = _candidates(len(sizes), ways)
     exact = dict(zip(candidates, await oracle.counts(tuple(candidates)), strict=True))
-    if any(int(counts.sum()) != rows for counts in exact.values()):
+    totals = {int(counts.sum()) for counts in exact.values()}
+    if len(totals) > 1 or not 0 < (counted := totals.pop()) <= rows:
         cause = f"an owner's counts are not those of all {rows} rows"
         raise DataError(cause, "Ask owners for the same rows in all.")
     columns = [(column,) for column in range(len(sizes))]
@@ -81,7 +83,9 @@ async def aim(
 
     def measure(cliques: Sequence[Clique], sigma: float) -> None:
         budget.measure([sigma] * len(cliques))
-        measured.extend(Measurement(c, add_noise(exact[c], sigma, noise), sigma) for c in cliques)
+        scale = rows / counted
+        noisy = ((c, add_noise(exact[c], sigma, noise)) for c in cliques)
+        measured.extend(Measurement(c, scale * counts, scale * sigma) for c, counts in noisy)
 
     measure(columns, sigma)
     model = fit(sizes, measured, rows, _ITERATIONS, zeros)
@@ -96,14 +100,14 @@ async def aim(
         limit = _CELLS * (budget.spent + piece) / budget.total
         pool = _affordable(candidates, {m.clique for m in measured} | {*model.zeros}, sizes, limit)
         weights = np.asarray([candidates[c] for c in pool])
-        errors = np.asarray([_error(model, exact[c], c, rows) for c in pool])
+        errors = np.asarray([_error(model, exact[c], c, counted) for c in pool])
         noisy = math.sqrt(2.0 / math.pi) * sigma * np.asarray([exact[c].size for c in pool])
         chosen = pool[budget.select(errors, noisy, weights, _SELECTION_SHARE * piece, noise)]
         measure([chosen], sigma)
         before = model
         model = fit(sizes, measured, rows, _ITERATIONS, model)
         report("measuring", f"{len(measured)} marginals measured", budget.spent / budget.total)
-        if _moved(before, model, chosen, rows) <= math.sqrt(2.0 / math.pi) * sigma * exact[chosen].size:
+        if _moved(before, model, chosen, counted) <= math.sqrt(2.0 / math.pi) * sigma * exact[chosen].size:
             piece *= 4.0
     return finished(sizes, ITERATIONS, model, measured, rows, budget)
 

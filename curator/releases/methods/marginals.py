@@ -20,7 +20,7 @@ from curator.releases.marginals.coupling import Coupling, coupling_of
 from curator.releases.marginals.dependences import missing_from
 from curator.releases.marginals.descent import model_of
 from curator.releases.marginals.model import Model, start_with_zeros
-from curator.releases.marginals.products import SeenProducts, plan_products, products_cost, products_share
+from curator.releases.marginals.products import SeenProducts, plan_products, products_share
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
 from curator.releases.marginals.signs import Codes
@@ -35,7 +35,7 @@ from fedkme.answers.rules import SAME_CELLS, Obeying, RowRules
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.binning import Binning, all_own_values, check_domain, finer, values_to_name
-from fedkme.features.counts import L2_STEP, Clique
+from fedkme.features.counts import Clique
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
@@ -234,10 +234,8 @@ class MarginalsMethod:
         mechanism: str,
         oracle: SumOracle,
     ) -> bytes:
-        first = [Gaussian(measurement.sigma / L2_STEP) for measurement in fine]
-        if products is not None:
-            cost = products_cost(products.sigma, len(products.ranks), len(products.values))
-            first.append(Gaussian(cost**-0.5))
+        before = self._total - release.event.noise_multiplier**-2  # fine counts, and products of scores
+        first = (Gaussian(before**-0.5),) if fine or products is not None else ()
         pieces = (*first, *release.pieces.events)
         stored = StoredCounts(
             self._schema,

@@ -245,8 +245,8 @@ def test_answers_of_a_model_are_mbis_own() -> None:
 
 async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> None:
     oracle, noise = PooledOracle(OWNERS, SIZES), simulated(0, "curator", "bad")
-    with pytest.raises(DataError, match="not those of all 4001 rows"):
-        await small_aim(oracle, SIZES, ROWS + 1, 1.0, 1e-5, noise)
+    with pytest.raises(DataError, match="not those of all 3999 rows"):
+        await small_aim(oracle, SIZES, ROWS - 1, 1.0, 1e-5, noise)
     wide = (500,) * 30
     empty = PooledOracle([np.zeros((1, 30), dtype=np.int64)], wide)
     with pytest.raises(ConfigError, match="are the limit") as large:
