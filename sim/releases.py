@@ -16,7 +16,8 @@ from consumer.releases.client import ReleaseConsumerSettings
 from consumer.results import lost_owners, participation_in
 from curator.planning.releases import ReleasePlan
 from curator.releases.method import RELEASE, make_method
-from curator.run.release_record import RECORD, completed, write_release
+from curator.run.record import RECORD
+from curator.run.release_record import completed, write_release
 from curator.runs.public_draws import public_seed
 from fedkme.config import dump_toml
 from fedkme.durable import replace

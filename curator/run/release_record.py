@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from curator.releases.method import RELEASE, Finished, Tell, finished, make_method
+from curator.run.record import RECORD, RunRecord, write_record
 from fedkme.answers.folder import SYNTHETIC, WEIGHTED
 from fedkme.documents import Fault
 from fedkme.durable import make_folder, replace
@@ -22,22 +23,11 @@ from fedkme.sums.vector import one_owner_moves
 from fedkme.tables.npz import npz_arrays
 from fedkme.tables.table import Table, table_from_arrays
 
-RECORD = "record.json"
-Status = Literal["interrupted", "complete", "failed", "cancelled"]
-
 
 @dataclass(slots=True)
-class ReleaseRecord:
+class ReleaseRecord(RunRecord):
     """Record of a release while it runs, and its result in the end."""
 
-    status: Status = "interrupted"
-    reason: str | None = None
-    code: int = 0
-    """Number of the failure that ended the run; 0 for none."""
-    cause: str = ""
-    remedy: str = ""
-    owner_rows: dict[str, int] = field(default_factory=dict)
-    """Rows of each owner that takes part (m_j, public)."""
     secure: bool = False
     """True where secure aggregation protects the sums."""
     rows: int = 0
@@ -46,7 +36,6 @@ class ReleaseRecord:
     """Names of the files that were made, without the record itself."""
     losses: tuple[NotMadeError, ...] = ()
     """Errors of the steps that could not derive their files from the released numbers."""
-    faults: list[Fault] = field(default_factory=list)
 
     @property
     def one_owner_moves(self) -> int:
@@ -55,8 +44,7 @@ class ReleaseRecord:
 
     def stop(self, error: FedkmeError, status: Literal["failed", "cancelled"] = "failed") -> None:
         """End the run without a result."""
-        self.status, self.reason, self.code = status, str(error), error.code
-        self.cause, self.remedy = error.cause, error.remedy
+        self.end(status, error)
 
     def complete(self, derived: Finished) -> None:
         """End the run with the files that were derived from the released numbers."""
@@ -67,7 +55,7 @@ class ReleaseRecord:
         """Record failed steps; the run is complete, and its code says that files are missing."""
         self.losses = (*self.losses, *losses)
         if (loss := total(self.losses)) is not None:
-            self.reason, self.code, self.cause, self.remedy = str(loss), loss.code, loss.cause, loss.remedy
+            self.end(self.status, loss)
 
     def pooled(self) -> bytes:
         """Encode the owners' rows and faults, to be kept with the release."""
@@ -119,22 +107,14 @@ def write_release(
         record.lose(steps.losses)
     plain = {
         "kind": "release",
-        "status": record.status,
-        "reason": record.reason,
-        "code": record.code,
-        "cause": record.cause,
-        "remedy": record.remedy,
+        **record.facts(),
         "rows": record.rows,
         "files": list(record.files),
         "losses": [loss.cause for loss in record.losses],
-        "owner_rows": record.owner_rows,
         "one_owner_moves": record.one_owner_moves,
-        "faults": [
-            {"round": f.round, "owner": f.owner, "code": f.code, "line": f.line} for f in record.faults
-        ],
         **facts,
     }
-    replace(directory / RECORD, (json.dumps(plain, indent=2) + "\n").encode())
+    write_record(directory, plain)
 
 
 def read_release(directory: Path) -> ReleaseOutcome:
@@ -248,4 +228,4 @@ def _complete_record(directory: Path, derived: Finished) -> None:
     record.complete(derived)
     plain |= {key: getattr(record, key) for key in ("status", "reason", "code", "cause", "remedy", "rows")}
     plain |= {"files": list(record.files), "losses": [loss.cause for loss in record.losses]}
-    replace(directory / RECORD, (json.dumps(plain, indent=2) + "\n").encode())
+    write_record(directory, plain)

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.run.record import RECORD, RunRecord, write_record
 from fedkme.documents import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import DataError, FedkmeError, OwnerFaultError, StoreError, error_of
@@ -25,7 +26,6 @@ from fedkme.tables.files import read_arrays, table_bytes
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.table import Table, table_from_arrays
 
-Status = Literal["complete", "stopped", "interrupted"]
 _CHECK = "Check the owner's software."
 
 
@@ -96,15 +96,9 @@ class RunObserver(Protocol):
 
 
 @dataclass(slots=True)
-class SummaryRecord:
+class SummaryRecord(RunRecord):
     """Record of a summary while it runs, and its result in the end."""
 
-    status: Status = "interrupted"
-    reason: str | None = None
-    code: int = 0
-    """Number of the failure that stopped the run; 0 for none."""
-    cause: str = ""
-    remedy: str = ""
     rounds: list[RoundRecord] = field(default_factory=list)
     selected: list[SelectedRow] = field(default_factory=list)
     accesses: list[tuple[int, str, int]] = field(default_factory=list)
@@ -114,19 +108,15 @@ class SummaryRecord:
     counted: Counter[str] = field(default_factory=Counter)
     """Rows by owner among the entries of `accesses` that were counted so far: each round asks for the
     counts."""
-    owner_rows: dict[str, int] = field(default_factory=dict)
-    """Rows each owner has (m_j, public)."""
     closings: dict[str, int] = field(default_factory=dict)
     """Rows sent by each owner, as its own gate counted them."""
-    faults: list[Fault] = field(default_factory=list)
     released: dict[str, Any] = field(default_factory=dict)
     """Noisy values that the protocol released about private rows, and functions of these values, by name in
     record.json (docs/metrics.md)."""
 
     def stop(self, error: FedkmeError) -> None:
         """End the run before p rows came, and keep the rows so far."""
-        self.status, self.reason, self.code = "stopped", str(error), error.code
-        self.cause, self.remedy = error.cause, error.remedy
+        self.end("stopped", error)
 
     def select(self, owner: str, row: AnyRow, number: int, gain: float) -> None:
         """Append a row to the summary."""
@@ -232,7 +222,7 @@ def read_outcome(directory: Path) -> MadeSummary:
         StoreError: a file is missing or unreadable.
     """
     try:
-        record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+        record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
         table, sealed = None, list[HashedRow]()
         if record["selected"] and record.get("sealed"):
             sealed = boxes_from_arrays(read_arrays(directory / SEALED, directory.name))
@@ -258,26 +248,18 @@ def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> 
     """Write record.json with `facts`, rounds.csv and summary.npz, also for a run that was cut short."""
     make_folder(directory)
     summary = {
-        "status": record.status,
-        "reason": record.reason,
-        "code": record.code,
-        "cause": record.cause,
-        "remedy": record.remedy,
+        **record.facts(),
         "rounds": len(record.rounds),
         "selected": [[row.owner, row.token, row.round, row.gain] for row in record.selected],
         "accessed": record.accessed_by_owner(),
         "wasted": record.wasted(),
         "value_by_owner": record.value_by_owner(),
-        "owner_rows": record.owner_rows,
         "closings": record.closings,
         "sealed": bool(record.sealed()),
-        "faults": [
-            {"round": f.round, "owner": f.owner, "code": f.code, "line": f.line} for f in record.faults
-        ],
         **record.released,
         **facts,
     }
-    replace(directory / "record.json", (json.dumps(summary, indent=2) + "\n").encode())
+    write_record(directory, summary)
     rounds = io.StringIO(newline="")
     writer = csv.writer(rounds)
     writer.writerow(RoundRecord.__slots__)
