@@ -13,14 +13,15 @@ not by the paper's sqrt(2 ln(1.25/delta))/epsilon, which has no theorem at epsil
 
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from curator.releases.files import card_of, distances, make_synthetic, make_weighted
 from curator.releases.method import Making
-from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, even_rows, settled_gamma
+from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, public_rows, settled_gamma
 from curator.releases.subspace import gaussian_points, matched_tolerance, subspace
 from curator.releases.synthetic import DataCard
 from fedkme.arrays import FloatArray
@@ -208,36 +209,24 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
         self, settings: Balog1Settings, schema: Schema, seeds: Table | None, public_seed: int
     ) -> None:
         seed = as_seed(settings, public_seed)
-        domain = Domain(schema)
-        gain, shift = domain.affine(settings.units, None)
         # z are rows of a table, so that the weights belong to exactly the points that a consumer receives.
-        self._z = _public_rows(settings, schema, seeds, seed)
-        scale = domain.encode(self._z if seeds is None or not len(seeds) else seeds.values)
-        gamma = settled_gamma(settings.gamma, scale * gain + shift)
-        super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
+        self._z = _rows_of_z(settings, schema, seeds, seed)
+        rows = self._z if seeds is None or not len(seeds) else seeds.values
+        gamma = settled_gamma(settings.gamma, _in_kernel(rows, schema, settings))
+        super().__init__(settings, schema, seed=seed, gamma=gamma)
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:
         settings = self.settings
-        quiet = math.isinf(epsilon)
         tolerance = settings.tolerance
         if isinstance(tolerance, str):
-            tolerance = _FINEST if quiet else matched_tolerance(epsilon, settings.delta, rows)
-        spec = subspace(
-            _in_kernel(self._z, self.schema, settings),
-            float(settings.gamma),
-            settings.basis,
-            tolerance,
-            settings.units,
-        )
+            noisy = math.isfinite(epsilon)
+            tolerance = matched_tolerance(epsilon, settings.delta, rows) if noisy else _FINEST
+        z = _in_kernel(self._z, self.schema, settings)
+        spec = subspace(z, float(settings.gamma), settings.basis, tolerance, settings.units)
         if settings.basis == "cholesky":  # every party computes L^-1 itself, so the matrix need not travel
             spec = PointsSpec.of(spec.matrix(), spec.gamma, None, spec.units)
-        features = spec.make(self.schema)
-        layout = Layout()
-        release = None
-        if not quiet:
-            release = PooledRelease((embedding_query(features, layout),), epsilon, settings.delta)
-        return Question((features,), layout, False, release, {"z": self._z})
+        return replace(_question(spec.make(self.schema), epsilon, settings.delta), public={"z": self._z})
 
     @override
     def make(self, stored: StoredRelease, making: Making) -> None:
@@ -261,14 +250,22 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
         make_points(stored, ALGORITHM_1, points, features, settings, making)
 
 
-def _in_kernel(rows: FloatArray, schema: Schema, settings: Balog1Settings) -> FloatArray:
+def _question(features: EmbeddingMap, epsilon: float, delta: float) -> Question:
+    """Question for the embedding of all rows by one map; inf: without noise."""
+    release = None
+    if math.isfinite(epsilon):
+        release = PooledRelease((embedding_query(features, Layout()),), epsilon, delta)
+    return Question((features,), Layout(), False, release)
+
+
+def _in_kernel(rows: NDArray[Any], schema: Schema, settings: Balog1Settings) -> FloatArray:
     """Convert rows of the schema to the kernel's units."""
     domain = Domain(schema)
     gain, shift = domain.affine(settings.units, None)
     return domain.encode(rows) * gain + shift
 
 
-def _public_rows(settings: Balog1Settings, schema: Schema, seeds: Table | None, seed: int) -> FloatArray:
+def _rows_of_z(settings: Balog1Settings, schema: Schema, seeds: Table | None, seed: int) -> FloatArray:
     """Z as rows of the schema, (M, c)."""
     match settings.z:
         case SeedPoints():
@@ -308,24 +305,16 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
         self, settings: Balog2Settings, schema: Schema, seeds: Table | None, public_seed: int
     ) -> None:
         seed = as_seed(settings, public_seed)
-        domain = Domain(schema)
-        gain, shift = domain.affine(settings.units, None)
-        public_rows = (
-            domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
-        )
-        gamma = settled_gamma(settings.gamma, public_rows * gain + shift)
-        super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
+        gain, shift = Domain(schema).affine(settings.units, None)
+        gamma = settled_gamma(settings.gamma, public_rows(schema, seeds, seed) * gain + shift)
+        super().__init__(settings, schema, seed=seed, gamma=gamma)
         spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, units=settings.units)
         self._map = spec.make(schema)
         self.question(1, settings.of_row).check(schema)
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:
-        layout = Layout()
-        release = None
-        if not math.isinf(epsilon):
-            release = PooledRelease((embedding_query(self._map, layout),), epsilon, self.settings.delta)
-        return Question((self._map,), layout, False, release)
+        return _question(self._map, epsilon, self.settings.delta)
 
     @override
     def make(self, stored: StoredRelease, making: Making) -> None:

@@ -26,6 +26,7 @@ from fedkme.releases.settings import ReleaseSettings
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 SettingsT = TypeVar("SettingsT", bound=ReleaseSettings)
 
@@ -88,8 +89,8 @@ class Question:
 class EmbeddingMethod(ABC, Generic[SettingsT]):
     """Base of the methods that release embeddings; the settings have seed and gamma filled in."""
 
-    def __init__(self, settings: SettingsT, schema: Schema) -> None:
-        self.settings = settings
+    def __init__(self, settings: SettingsT, schema: Schema, **settled: Any) -> None:
+        self.settings = settings.model_copy(update=settled)
         self.schema = schema
 
     @property
@@ -178,8 +179,10 @@ def joint_of(stored: StoredRelease) -> JointRelease:
     return JointRelease(stored.embeddings, stored.masses, stored.event)
 
 
-def even_rows(schema: Schema, seed: int) -> FloatArray:
-    """Draw points of model space uniformly from the public domain, (_EVEN_ROWS, n), without any row."""
+def public_rows(schema: Schema, seeds: Table | None, seed: int) -> FloatArray:
+    """Public seed rows in model space, (k, n), or without any points drawn evenly from the domain."""
+    if seeds is not None and len(seeds):
+        return Domain(schema).encode(seeds.values)
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 0xE7])))
     values = schema.decode(generator.random((_EVEN_ROWS, schema.encoded_width)))
     return Domain(schema).encode(values)

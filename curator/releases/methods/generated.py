@@ -46,8 +46,8 @@ from curator.releases.methods.base import (
     EmbeddingMethod,
     Question,
     as_seed,
-    even_rows,
     joint_of,
+    public_rows,
     settled_gamma,
 )
 from curator.releases.progress import Report
@@ -197,8 +197,7 @@ class Hermite(GeneratedMethod[HermiteSettings]):
         if not settings.epochs:
             self.mechanism = f"{HERMITE}, sum kernel only"
         check_image(settings, schema)
-        seed = as_seed(settings, public_seed)
-        super().__init__(settings.model_copy(update={"seed": seed}), schema)
+        super().__init__(settings, schema, seed=as_seed(settings, public_seed))
         self.question(1, settings.of_row).check(schema)
 
     @override
@@ -217,12 +216,9 @@ class Merf(GeneratedMethod[MerfSettings]):
         domain = Domain(schema)
         mixed = settings.embedding == "mixed" or (settings.embedding == "auto" and len(domain.codes) > 0)
         scales = _scales(settings, schema)
-        public_rows = (
-            domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
-        )
-        public_rows = public_rows * domain.affine("model", scales)[0]
-        gamma = settled_gamma(settings.gamma, public_rows[:, domain.numbers] if mixed else public_rows)
-        super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
+        rows = public_rows(schema, seeds, seed) * domain.affine("model", scales)[0]
+        gamma = settled_gamma(settings.gamma, rows[:, domain.numbers] if mixed else rows)
+        super().__init__(settings, schema, seed=seed, gamma=gamma)
         self.categories = "gumbel" if not mixed and len(domain.codes) else "expectation"
         self._spec: FourierMapSpec | MixedSpec
         if mixed:

@@ -61,8 +61,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
     def __init__(
         self, settings: MomentsSettings, schema: Schema, seeds: Table | None, public_seed: int
     ) -> None:
-        seed = as_seed(settings, public_seed)
-        super().__init__(settings.model_copy(update={"seed": seed}), schema)
+        super().__init__(settings, schema, seed=as_seed(settings, public_seed))
         self._layout = Layout(len(schema.classes) or None)
         self._first = Question((ShellsSpec(edges=settings.edges).make(schema),), Layout(), False, None)
         self._first.check(schema)
