@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,11 +220,10 @@ async def receive(
         ProtocolError: the files are malformed.
         ConnectionFailedError: the call ended before the outcome.
     """
-    run_name, names, size, times = "", list[str](), 0, StageTime()
+    run_name, times = "", StageTime()
     phases = phases or Phases(Tracer())
     phases.begin("plan")
-    with contextlib.ExitStack() as open_now:
-        part: Incoming | None = None
+    with IncomingFiles(output) as files:
         while isinstance(message := await stream.read(), pb.ReleaseMessage):
             match message.WhichOneof("body"):
                 case "fault":
@@ -249,21 +248,8 @@ async def receive(
                         fraction=progress.fraction,
                     )
                 case "file":
-                    said_part = message.file
                     phases.begin("files")
-                    if part is None and said_part.name in names:
-                        raise ProtocolError("a curator sends a file twice", "Look at its software.")
-                    if part is None:
-                        part = open_now.enter_context(Incoming(output, said_part.name))
-                    size += len(said_part.data)
-                    endless = not said_part.data and not said_part.last
-                    if size > MOST_BYTES or said_part.name != part.name or endless:
-                        raise ProtocolError("a curator sends malformed files", "Look at its software.")
-                    part.write(said_part.data)
-                    if said_part.last:
-                        part.finish()
-                        names.append(part.name)
-                        part = None
+                    files.take(message.file)
                 case "outcome":
                     owners = codecs.PARTICIPATION.decode(message.outcome.participation)
                     keep_participation(output, owners)
@@ -275,61 +261,54 @@ async def receive(
                         rows=message.outcome.rows,
                         owners=message.outcome.owners,
                         participation="" if owners is None else owners.line,
-                        files=names,
+                        files=files.names,
                         output=str(output),
                     )
                     return
     raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
 
 
-class Incoming:
-    """A file that arrives in parts.
+class IncomingFiles(contextlib.ExitStack):
+    """Files that arrive in parts, one after the other; at the end of the block a part of a file is removed.
 
     Attributes:
-        name: the file's name in the folder.
+        names: names of the complete files.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        """Begin the file.
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self._folder = folder
+        self._name = ""
+        self._file: PartialFile | None = None
+        self._size = 0
+
+    def take(self, part: pb.FilePart) -> None:
+        """Append a part to the open file, or to a new one; a complete file gets its name.
 
         Raises:
-            ProtocolError: the file's name is not one of a release; it could lead out of the folder.
-            ConfigError: the file cannot be written.
+            ProtocolError: parts are mixed up or too large, or the name is odd or came before.
+            StoreError: the part cannot be written.
         """
-        if not is_of_release(name):
-            raise ProtocolError("a curator sends a file of an odd name", "Look at its software.")
-        self.name = name
-        self._path = folder / name
-        with self._writing():
-            self._file = PartialFile(self._path, 0o600)
-
-    def __enter__(self) -> Incoming:
-        return self
-
-    def __exit__(self, *reason: Any) -> None:
-        self._file.__exit__(*reason)
-
-    def write(self, data: bytes) -> None:
-        """Append a part.
-
-        Raises:
-            ConfigError: the part cannot be written.
-        """
-        with self._writing():
-            self._file.write(data)
-
-    def finish(self) -> None:
-        """Move the complete file to its place.
-
-        Raises:
-            ConfigError: the file cannot be written.
-        """
-        with self._writing():
-            self._file.finish()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+        self._size += len(part.data)
         try:
-            yield
+            file = self._file or self._begin(part.name)
+            endless = not part.data and not part.last
+            if self._size > MOST_BYTES or part.name != self._name or endless:
+                raise ProtocolError("a curator sends malformed files", "Look at its software.")
+            file.write(part.data)
+            if part.last:
+                file.finish()
+                self.names.append(self._name)
+                self._file = None
         except OSError as error:
-            raise unwritten(self._path, error) from None
+            raise unwritten(self._folder / self._name, error) from None
+
+    def _begin(self, name: str) -> PartialFile:
+        if name in self.names:
+            raise ProtocolError("a curator sends a file twice", "Look at its software.")
+        if not is_of_release(name):  # it could lead out of the folder
+            raise ProtocolError("a curator sends a file of an odd name", "Look at its software.")
+        self._name = name
+        self._file = self.enter_context(PartialFile(self._folder / name, 0o600))
+        return self._file
