@@ -40,7 +40,8 @@ def assemble(
     """
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else forms_of(evaluation)
     evaluations |= _without_twin({name: asdict(result.evaluation) for name, result in baselines.items()})
-    mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
+    figures = figures_of(evaluations)
+    mmd2 = figures["mmd2"]
     words = words_of(record["protocol"])
     claims = published_variant(settings.summary, len(record["owner_rows"])) if words.ranked else []
     return {
@@ -59,19 +60,10 @@ def assemble(
         "dimension": record["features"]["dimension"],
         "points_accessed": points_accessed(settings, record, rounds),
         "cells": words.details(record),
-        "mmd2": mmd2,
-        "mmd2_counted": present(evaluations, "mmd2_counted"),
-        "mmd2_test": present(evaluations, "mmd2_test"),
+        **figures,
         "percent_over_greedy": over_greedy(mmd2),
-        "percent_over_greedy_counted": over_greedy(present(evaluations, "mmd2_counted")),
+        "percent_over_greedy_counted": over_greedy(figures["mmd2_counted"]),
         "points_accessed_baselines": {name: result.points_accessed for name, result in baselines.items()},
-        "downstream": evaluations.get("summary", {}).get("downstream", {}),
-        "downstream_baselines": {
-            name: values["downstream"]
-            for name, values in evaluations.items()
-            if name != "summary" and values["downstream"]
-        },
-        "effective": effective_sizes(evaluations),
         "verdict": None if evaluation is None else _verdict(evaluation, record, mmd2, added),
         "privacy": [statement.to_json() for statement in privacy],
         "privacy_published": [claim.to_json() for claim in claims],
@@ -156,9 +148,14 @@ def _without_twin(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Map
     }
 
 
-def effective_sizes(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Effective sample size of each form that has this figure."""
-    return {name: values["effective"] for name, values in evaluations.items() if "effective" in values}
+def figures_of(evaluations: Mapping[str, Mapping[str, Any]]) -> Metrics:
+    """Figures of forms and baselines as in metrics.json: each by the names of those that have it."""
+    of = {
+        key: {name: values[key] for name, values in evaluations.items() if values.get(key) is not None}
+        for key in ("mmd2", "mmd2_counted", "mmd2_test", "effective")
+    }
+    trained = {name: values["downstream"] for name, values in evaluations.items() if values["downstream"]}
+    return {**of, "downstream": trained.pop("summary", {}), "downstream_baselines": trained}
 
 
 def _verdict(
@@ -177,11 +174,6 @@ def _verdict(
     forms["alike"] = forms.pop("summary")
     by = Yardstick(evaluation["spread"], record["p"], record["validation_rows"])
     return asdict(verdict_on(forms, by, mmd2.get("uniform_weighted"), added))
-
-
-def present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:
-    """The figure `key` of each form that has it."""
-    return {name: values[key] for name, values in evaluations.items() if values[key] is not None}
 
 
 def _round_times(rounds: list[dict[str, str]]) -> dict[str, float]:

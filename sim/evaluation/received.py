@@ -8,7 +8,7 @@ from fedkme.ledgers.statements import EACH_OWNER
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import CONSUMER
-from sim.evaluation.metrics import effective_sizes, forms_of, present
+from sim.evaluation.metrics import figures_of, forms_of
 
 
 def received_metrics(
@@ -29,8 +29,6 @@ def received_metrics(
         evaluation: content of evaluation.json; None if the summary was not judged.
         privacy: statements from the consumer's ledger of the run.
     """
-    forms = {} if evaluation is None else forms_of(evaluation)
-    downstream = {name: values["downstream"] for name, values in forms.items() if values["downstream"]}
     return {
         "status": "complete" if rows == p else "incomplete",
         "consumer": consumer,
@@ -40,12 +38,7 @@ def received_metrics(
         "p": p,
         "rows": rows,
         "gamma": plan.features.gamma,
-        "mmd2": {name: values["mmd2"] for name, values in forms.items()},
-        "mmd2_counted": present(forms, "mmd2_counted"),
-        "mmd2_test": present(forms, "mmd2_test"),
-        "effective": effective_sizes(forms),
-        "downstream": downstream.pop("summary", {}),
-        "downstream_baselines": downstream,
+        **figures_of({} if evaluation is None else forms_of(evaluation)),
         "verdict": None if evaluation is None else evaluation["verdict"],
         "privacy": [statement.to_json() for statement in privacy],
     }

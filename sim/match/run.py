@@ -45,7 +45,7 @@ from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
 from fedkme.verdict import lines_of
 from sim.engines.run_folder import write_schema
-from sim.evaluation.metrics import effective_sizes, forms_of, present
+from sim.evaluation.metrics import figures_of, forms_of
 from sim.evaluation.received import received_release
 from sim.evaluation.releases import compare_with_validation
 from sim.progress import Follower
@@ -250,8 +250,7 @@ def metrics_of_target(release: Path, out: Path, schema: Schema, validation: Tabl
         validation: D_v.
     """
     evaluation = read_object(out / alone(EVALUATION))
-    forms = forms_of(evaluation)
-    downstream = {name: values["downstream"] for name, values in forms.items() if values["downstream"]}
+    figures = figures_of(forms_of(evaluation))
     about = _about(release)
     p = len(read_arrays(out / alone(SUMMARY), CONSUMER)["x"])
     return {
@@ -268,12 +267,8 @@ def metrics_of_target(release: Path, out: Path, schema: Schema, validation: Tabl
         "drawn": evaluation["drawn"],
         "gamma": evaluation["gamma"],
         "points_accessed": {"total": 0},
-        "mmd2": {name: values["mmd2"] for name, values in forms.items()} | {"control": evaluation["control"]},
-        "mmd2_counted": {},
-        "mmd2_test": present(forms, "mmd2_test"),
-        "effective": effective_sizes(forms),
-        "downstream": downstream.pop("summary", {}),
-        "downstream_baselines": downstream,
+        **figures,
+        "mmd2": figures["mmd2"] | {"control": evaluation["control"]},
         "training": evaluation["training"],
         "verdict": evaluation["verdict"],
         "privacy": about["privacy"],

@@ -84,18 +84,12 @@ def simulate_target(
     write_configuration(directory, settings)
     consumer = directory / "consumer"
     validation = scenario.validation
+    gamma = gamma_of(settings.summary.kernel, scenario.schema, validation)
     metrics = match_folder(
         directory,
         consumer,
         TargetRows(validation),
-        validate(
-            MatchSettings,
-            {
-                "rows": settings.summary.p,
-                "gamma": gamma_of(settings.summary.kernel, scenario.schema, validation),
-            },
-            "the target",
-        ),
+        validate(MatchSettings, {"rows": settings.summary.p, "gamma": gamma}, "the target"),
         progress,
         test=scenario.test if settings.downstream and len(scenario.test) else None,
         train=settings.downstream,
