@@ -32,9 +32,9 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
     before it joins, and tell a party with a revoked certificate why it is refused.
     """
 
-    def __init__(self, admission: CertificateCheck, schema: str) -> None:
+    def __init__(self, certificates: CertificateCheck, schema: str) -> None:
         self._states = aio.HealthServicer()
-        self._admission = admission
+        self._certificates = certificates
         self._schema = schema
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # gRPC's name
@@ -42,7 +42,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
         versions = codecs.VERSIONS
         refusal = []
         try:
-            self._admission.check_revoked(context)
+            self._certificates.check_revoked(context)
         except IdentityError as error:
             refusal = [(REFUSED, json.dumps([error.cause, error.remedy]))]
         context.set_trailing_metadata(
@@ -68,10 +68,10 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
 
 
 async def add_health(
-    server: grpc.aio.Server, reflection: bool, admission: CertificateCheck, schema: str
+    server: grpc.aio.Server, reflection: bool, certificates: CertificateCheck, schema: str
 ) -> Health:
     """Add the health service, NOT_SERVING at first, and the reflection service where `reflection` is set."""
-    health = Health(admission, schema)
+    health = Health(certificates, schema)
     await health.serving(False)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     if reflection:

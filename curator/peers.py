@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,7 +57,7 @@ def _check(fault: str) -> None:
         raise IdentityError(fault, "Choose another name, with a certificate of that name.")
 
 
-End = Callable[[FedkmeError], Awaitable[None]]
+End = Callable[[FedkmeError], Coroutine[Any, Any, None]]
 
 
 class CertificateCheck:
@@ -151,14 +151,10 @@ class CertificateCheck:
             except IdentityError as error:
                 ended += 1
                 self._say("revoked", code=error.code, cause=error.cause, remedy=error.remedy)
-                task = asyncio.ensure_future(_run(end, error))
+                task = asyncio.ensure_future(end(error))
                 self._ending.add(task)
                 task.add_done_callback(self._ending.discard)
         self._say("revocations_read", sessions=len(self._sessions), ended=ended)
-
-
-async def _run(end: End, error: FedkmeError) -> None:
-    await end(error)
 
 
 Servicer = TypeVar("Servicer")

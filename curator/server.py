@@ -63,7 +63,7 @@ class CuratorParty:
         calls: open calls of consumers.
     """
 
-    def __init__(self, context: RunContext, members: Members, admission: CertificateCheck) -> None:
+    def __init__(self, context: RunContext, members: Members, certificates: CertificateCheck) -> None:
         """Take up the runs that an earlier process left open, without starting any run."""
         settings = context.settings
         lifecycle = Lifecycle(context)
@@ -72,14 +72,16 @@ class CuratorParty:
         for run in self.runs.left_open():
             members.enlist(run.name, run.document.owners)
         names = NameRegister(settings.owners, settings.consumers)
-        self.calls = ConsumerAdmission(settings, self.runs, names, context.say, admission)
+        self.calls = ConsumerAdmission(settings, self.runs, names, context.say, certificates)
         self._schema, self._heads = context.schema, lifecycle.heads
         self._agreement = lifecycle.cells.agreement
         self._agreed_on = self._agreement.take_up(self.runs.waiting())
         preparation = Preparation(lifecycle, self.runs)
         self._summaries = SummaryService(context, preparation, self.runs, self.calls)
         self._releases = ReleaseService(context, preparation, self.runs, self.calls)
-        self._owners = OwnerService(members, names, settings.connect_s, admission, context.say, self._admit)
+        self._owners = OwnerService(
+            members, names, settings.connect_s, certificates, context.say, self._admit
+        )
 
     def _admit(self, hello: Hello) -> None:
         """Refuse an owner with another schema, or with a store older than its last signed head.
@@ -174,15 +176,15 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             counters,
             round_done=traces.round_done,
         )
-        admission = CertificateCheck(
+        certificates = CertificateCheck(
             settings.revoked, b"" if identity is None else identity.identity.authority, say
         )
 
         def must_be_renewed() -> list[Expiry]:
-            return expiries(None if identity is None else identity.identity, admission.revocation)
+            return expiries(None if identity is None else identity.identity, certificates.revocation)
 
         open_now.enter_context(told_daily(say, must_be_renewed))
-        party = CuratorParty(context, members, admission)
+        party = CuratorParty(context, members, certificates)
         if counters is not None:
             from fedkme.ops.metrics import Expiries
 
@@ -194,7 +196,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         server = grpc.aio.server(options=SERVER_OPTIONS)
         party.serve_on(server)
         reflection = settings.plaintext if settings.reflection is None else settings.reflection
-        health = await add_health(server, reflection, admission, schema.digest())
+        health = await add_health(server, reflection, certificates, schema.digest())
         port = _listen(server, settings, identity, reporter)
         await server.start()
         archiver = Archiver(partial(archive_finished, measured_store, shortened), reporter.say)
@@ -203,7 +205,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         party.runs.closed = archiver.go_on
         await health.serving(True)
         reporter.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
-        reporter.on_reload = admission.recheck
+        reporter.on_reload = certificates.recheck
         reporter.ready()
         try:
             if await _stop_requested(party.calls, reporter):

@@ -42,13 +42,13 @@ class ConsumerAdmission:
         runs: RunQueue,
         names: NameRegister,
         say: Callable[..., None],
-        admission: CertificateCheck | None = None,
+        certificates: CertificateCheck | None = None,
     ) -> None:
         self._settings = settings
         self._runs = runs
         self._names = names
         self._say = say
-        self._admission = admission or CertificateCheck()
+        self._certificates = certificates or CertificateCheck()
         self._calls: dict[asyncio.Task[Any], OpenCall] = {}
         self._count = 0
         self.served = asyncio.Event()
@@ -80,7 +80,7 @@ class ConsumerAdmission:
 
     def line(self, context: Context) -> ConsumerCall:
         """Wrap a gRPC context as a consumer's call."""
-        return ConsumerCall(context, self._settings.progress_s, self._admission)
+        return ConsumerCall(context, self._settings.progress_s, self._certificates)
 
     def refused(self, error: FedkmeError, name: str | None, run: Run | None = None) -> FedkmeError:
         """Log a refusal, with the caller's name where the certificate proved it.
@@ -109,7 +109,7 @@ class ConsumerAdmission:
             fault = error
             task.cancel()
 
-        with self._admission.session(context, end):
+        with self._certificates.session(context, end):
             try:
                 await task
             except asyncio.CancelledError:

@@ -21,10 +21,10 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class ConsumerCall:
     """Call of one consumer; a time limit on each message keeps a silent consumer from delaying the others."""
 
-    def __init__(self, context: Context, progress_s: float, admission: CertificateCheck) -> None:
+    def __init__(self, context: Context, progress_s: float, certificates: CertificateCheck) -> None:
         self._context = context
         self._progress_s = progress_s
-        self._admission = admission
+        self._certificates = certificates
 
     def check_caller(self, consumers: Sequence[str], owners: Sequence[str]) -> None:
         """Refuse a caller that is an owner, or that is not among `consumers` where consumers are named.
@@ -45,7 +45,7 @@ class ConsumerCall:
         Raises:
             IdentityError: the certificate has another name, or `consumers` does not have the name.
         """
-        self._admission.check(self._context, name, Role.CONSUMER)
+        self._certificates.check(self._context, name, Role.CONSUMER)
         if consumers and name not in consumers:
             cause = f"{name[:64]!r} is not one of this curator's consumers"
             raise IdentityError(cause, "Add its name to 'consumers' of the curator.")

@@ -56,11 +56,11 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         else:
             version = codecs.common_version(request.versions, "the consumer")
             self._admission.admit(call, request.name, request.request_id)
-            before = self._runs.asked_before(request.name, request.request_id)
-            if before is None:
+            found = self._runs.asked_before(request.name, request.request_id)
+            if found is None:
                 self._admission.check_open()
-                before = await self._preparation.open_release(request_from_wire(request))
-            run = before
+                found = await self._preparation.open_release(request_from_wire(request))
+            run = found
         run = call.run = self._runs.again(_release(run))
         await call.line.tell(pb.ReleaseMessage(plan=pb.ReleasePlan(version=version, run=run.name)))
         await self._follow(call.line, run)

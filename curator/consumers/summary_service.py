@@ -119,11 +119,11 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         """Open the run of a request, or find it, and receive the consumer's offer for it."""
         version = codecs.common_version(message.versions, "the consumer")
         self._admission.admit(call, message.name, message.request_id)
-        before = self._runs.asked_before(message.name, message.request_id)
-        if before is None:
+        found = self._runs.asked_before(message.name, message.request_id)
+        if found is None:
             self._admission.check_open()
-            before = self._preparation.open_summary(summaries.request_from_wire(message))
-        run = call.run = _summary(before)
+            found = self._preparation.open_summary(summaries.request_from_wire(message))
+        run = call.run = _summary(found)
         plan = await self._preparation.plan_of(run)
         await self._tell_plan(call.line, plan, version)
         if not plan.offered:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from curator.owners.connection import Connection, Traffic
-from fedkme.directives import Answer, Body, Directive, Hello, KeepHead, Limits, OfferKeys, Refusal, ShowHead
+from fedkme.directives import Answer, Directive, Hello, KeepHead, Limits, OfferKeys, Refusal, ShowHead
 from fedkme.documents import Fault
 from fedkme.errors import FedkmeError, LedgerError, OwnerFaultError, ProtocolError, QuorumError, StoreError
 from fedkme.exchange import Plan
@@ -83,13 +83,10 @@ def check_gifts(plan: Plan, gifts: Mapping[str, Gift], consumer: str, identity: 
 
 
 async def _offer(connection: Connection, run: str) -> KeyOffer:
-    answer = await connection.exchange(Directive(f"{run}/keys", 0, 1, OfferKeys(run)), Limits(), Traffic())
-    if isinstance(answer, Refusal):
-        fault = answer.error()
-        raise OwnerFaultError(f"{connection.name}: {fault.cause}", fault.remedy)
-    if not isinstance(answer, KeyOffer) or answer.name != connection.name:
+    offer = await _ask(connection, Directive(f"{run}/keys", 0, 1, OfferKeys(run)), KeyOffer)
+    if offer.name != connection.name:
         raise OwnerFaultError(f"{connection.name} offers no keys of its own", "Check the owner's software.")
-    return answer
+    return offer
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -166,7 +163,7 @@ class HeadExchange:
         origin = origin_of(Role.OWNER, connection.name)
         question = ShowHead(self._log.known(origin), self._log.origin)
         try:
-            head = await _ask(connection, run, 1, question, Head)
+            head = await _ask(connection, Directive(run + EXCHANGE, 0, 1, question), Head)
             self._log.keep(head, origin)
         except StoreError:
             raise
@@ -179,7 +176,7 @@ class HeadExchange:
         """Have an owner keep and cosign the curator's head; None where the owner does not."""
         try:
             ours = self._log.show(theirs.known, origin_of(Role.OWNER, connection.name))
-            return await _ask(connection, run, 2, KeepHead(ours), Cosignature)
+            return await _ask(connection, Directive(run + EXCHANGE, 0, 2, KeepHead(ours)), Cosignature)
         except StoreError:
             raise
         except FedkmeError as error:
@@ -190,11 +187,13 @@ class HeadExchange:
         self._say("unwitnessed", run=run, round=0, **whose, code=error.code, line=str(error))
 
 
-async def _ask(connection: Connection, run: str, number: int, body: Body, kind: type[AnswerT]) -> AnswerT:
-    answer = await connection.exchange(Directive(run + EXCHANGE, 0, number, body), Limits(), Traffic())
+async def _ask(connection: Connection, directive: Directive, kind: type[AnswerT]) -> AnswerT:
+    """Get an owner's answer of a kind; it counts in no run's traffic."""
+    answer = await connection.exchange(directive, Limits(), Traffic())
     if isinstance(answer, Refusal):
         fault = answer.error()
         raise OwnerFaultError(f"{connection.name}: {fault.cause}", fault.remedy)
     if not isinstance(answer, kind):
-        raise OwnerFaultError(f"{connection.name} shows no head", "Install the same release everywhere.")
+        cause = f"{connection.name} gives another answer"
+        raise OwnerFaultError(cause, "Install the same release everywhere.")
     return answer

@@ -87,11 +87,11 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         members: Members,
         names: NameRegister,
         hello_s: float,
-        admission: CertificateCheck | None = None,
+        certificates: CertificateCheck | None = None,
         say: Callable[..., None] = lambda event, **fields: None,
         admit: Callable[[Hello], None] = lambda hello: None,
     ) -> None:
-        """Serve owners whose certificate passes `admission` and whose hello passes `admit`.
+        """Serve owners whose certificate passes `certificates` and whose hello passes `admit`.
 
         A stream without a hello is ended after `hello_s` seconds.
         """
@@ -99,7 +99,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         self._members = members
         self._names = names
         self._hello_s = hello_s
-        self._admission = admission or CertificateCheck()
+        self._certificates = certificates or CertificateCheck()
         self._say = say
         self._silent: dict[GrpcStream, None] = {}  # the oldest first
 
@@ -107,7 +107,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
     async def Attend(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
         """Serve one stream of an owner, from its hello to its end."""
         stream = GrpcStream(context)
-        with self._admission.session(context, stream.end):
+        with self._certificates.session(context, stream.end):
             await self._serve(stream, context)
 
     async def _serve(self, stream: GrpcStream, context: Context) -> None:
@@ -133,7 +133,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         message = await self._first(stream, context)
         if message is None or not message.HasField("hello"):
             raise ProtocolError("a party did not say hello first")
-        self._admission.check(context, message.hello.name, Role.OWNER)
+        self._certificates.check(context, message.hello.name, Role.OWNER)
         self._names.admit_owner(message.hello.name)
         try:
             hello = hello_from_wire(message.hello)
