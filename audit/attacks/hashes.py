@@ -30,7 +30,6 @@ from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.mmd import mmd2
 from fedkme.features.fixed_point import Features, normalised_features
 from fedkme.features.fourier import FourierShape
-from fedkme.features.hashes import hashed_kernel
 from fedkme.sealed.secret_fourier import SecretFourier
 
 _TURN = 2.0 * math.pi
@@ -65,6 +64,15 @@ def known_draw(h1: SecretFourier) -> Draw:
     values = h1.normalised(np.vstack([np.zeros(n), small * np.eye(n)]))
     angles = np.arctan2(values[:, half:], values[:, :half])
     return Draw(_wrapped(angles[1:] - angles[0]) / small, np.mod(angles[0], _TURN))
+
+
+def hashed_kernel(x: Features, y: Features) -> FloatArray:
+    """Estimates of k(x_i, y_j), (m, d) and (k, d) -> (m, k) float64.
+
+    In the paired form the standard deviation is (1 - k^2) / sqrt(d); the bias is that of rounding (2^-12).
+    """
+    kernel: FloatArray = 2.0 / x.shape[1] * (normalised_features(x) @ normalised_features(y).T)
+    return kernel
 
 
 def squared_distances(features: Features, gamma: float) -> FloatArray:

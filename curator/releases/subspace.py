@@ -42,17 +42,6 @@ def matched_tolerance(epsilon: float, delta: float, rows: int) -> float:
     return min(max(_NOISE_RATIO * sigma**2, _STABLE), _COARSE)
 
 
-def subset_points(rows: FloatArray, count: int | None = None) -> FloatArray:
-    """Take Z from public rows: all rows, or the first `count` (appendix B.3), (M, n) float64.
-
-    Raises:
-        ConfigError: there are fewer public rows.
-    """
-    if not 1 <= (count or len(rows)) <= len(rows):
-        raise ConfigError(f"{count} points are asked for and {len(rows)} rows are public", "Ask for fewer.")
-    return np.asarray(rows[:count], np.float64)
-
-
 def gaussian_points(
     count: int, width: int, scale: float, seed: int, centre: float | FloatArray = 0.0
 ) -> FloatArray:

@@ -4,13 +4,11 @@ Hashes are rows of h1 in fixed point, (m, d) int16. Their inner products estimat
 the summary protocols that scores or prunes rows works on hashes; a step that needs a row's values does not.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.arrays import FloatArray
 from fedkme.errors import NotEnoughRowsError
 from fedkme.features.fixed_point import (
     FEATURE_UNIT,
@@ -50,17 +48,6 @@ def fault_of_hashes(features: NDArray[Any], shape: FourierShape) -> str:
         if ((norms > _ONE**2) | (norms < _ONE**2 - _SLACK)).any():
             return "a hash has a pair of coordinates that is no cosine and sine"
     return ""
-
-
-def hashed_kernel(x: Features, y: Features) -> FloatArray:
-    """Estimates of k(x_i, y_j), (m, d) and (k, d) -> (m, k) float64.
-
-    In the paired form the standard deviation is (1 - k^2) / sqrt(d); the bias is that of rounding (2^-12).
-    """
-    unit = math.sqrt(2.0 / x.shape[1]) * FEATURE_UNIT
-    x_features: FloatArray = unit * x.astype(np.float64)
-    y_features: FloatArray = unit * y.astype(np.float64)
-    return x_features @ y_features.T
 
 
 def herd_hashes(

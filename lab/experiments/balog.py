@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from curator.releases.methods.balog import algorithm1
-from curator.releases.subspace import gaussian_points, matched_tolerance, pivoted, subset_points, subspace
+from curator.releases.subspace import gaussian_points, matched_tolerance, pivoted, subspace
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.embeddings.kernels import kernel_mean_at
@@ -172,16 +172,16 @@ class BalogData:
     def points(self, figure: Scenario, size: int, seed: int, z: Path | None) -> FloatArray:
         """Public points z of a figure, (size, D)."""
         if figure == "fig1":
-            return subset_points(self.rows, size)
+            return self.rows[:size]
         if z is None:
             return gaussian_points(size, self.dimension, 500.0, seed)
         points = read_arrays(z, "z").get(f"D{self.dimension}")
-        if points is None or points.shape[1:] != (self.dimension,):
+        if points is None or points.shape[1:] != (self.dimension,) or len(points) < size:
             raise DataError(
-                f"{z} has no array 'D{self.dimension}' of rows of {self.dimension} numbers",
+                f"{z} has no array 'D{self.dimension}' of {size} rows of {self.dimension} numbers",
                 "Make it as lab/results/releases.md says.",
             )
-        return subset_points(points, size)
+        return np.asarray(points[:size], np.float64)
 
     def algorithm2(self, size: int, epsilon: float, effort: BalogEffort, seed: int) -> WeightedPoints:
         """Weighted points of Algorithm 2."""

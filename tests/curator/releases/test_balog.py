@@ -10,7 +10,7 @@ import pytest
 
 from curator.releases.methods.balog import Weights, algorithm1
 from curator.releases.reduced_set import Step, algorithm2
-from curator.releases.subspace import Method, gaussian_points, matched_tolerance, subset_points, subspace
+from curator.releases.subspace import Method, gaussian_points, matched_tolerance, subspace
 from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import mean_kernel
 from fedkme.embeddings.weight_fit import fit_weights
@@ -271,7 +271,6 @@ def test_points_go_back_to_the_columns_and_units_of_the_schema() -> None:
 def test_public_points_are_drawn_alike_by_every_party() -> None:
     # "z from a public subset, from N(0, s^2 I)"; every party makes the same map from the spec.
     z = rows(12)
-    np.testing.assert_array_equal(subset_points(z, 3), z[:3])
     spec = subspace(z, GAMMA, units="table")
     assert spec_from_json(spec_to_json(spec)) == spec
     drawn = gaussian_points(20_000, 3, 500.0, seed=1)
@@ -296,8 +295,6 @@ def test_impossible_settings_are_refused() -> None:
         subspace(x, GAMMA, tolerance=0.0)
     with pytest.raises(DataError):
         subspace(np.full((2, 2), np.inf), GAMMA)
-    with pytest.raises(ConfigError):
-        subset_points(x, 51)
     with pytest.raises(ConfigError):
         gaussian_points(3, 2, 0.0, seed=1)
     with pytest.raises(DataError):

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from audit.attacks.hashes import hashed_kernel
 from curator.summary.task import HashedContent
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.mmd import mmd2
 from fedkme.errors import DataError, NotEnoughRowsError, SealedBoxError
 from fedkme.features.fixed_point import Features, normalised_features, quantize_mean
 from fedkme.features.fourier import Kind
-from fedkme.features.hashes import fault_of_hashes, hashed_kernel, herd_hashes
+from fedkme.features.hashes import fault_of_hashes, herd_hashes
 from fedkme.sealed.boxes import PRIVATE_BYTES, BoxKey
 from fedkme.sealed.group import GroupSecret, SecretGiver, SecretTaker
 from fedkme.sealed.offers import PartyKeys, offer_keys, taken_at_their_word

@@ -14,11 +14,11 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import kstest
 
+from audit.attacks.hashes import hashed_kernel
 from fedkme.embeddings.kernels import rbf
 from fedkme.errors import ConfigError, SealedBoxError
 from fedkme.features.fixed_point import kernel_error_bound
 from fedkme.features.fourier import FourierFeatures, FourierSpec, Kind, RandomFourier, SecretFourierSpec
-from fedkme.features.hashes import hashed_kernel
 from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.secret_fourier import SecretFourier, logarithm, normal
 from tests.fedkme.sealed.maps import GAMMA, ROWS, SECRET, WIDTH, secret_map, spec
