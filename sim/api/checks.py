@@ -154,7 +154,10 @@ def _are_rows(rows: Any) -> bool:
 
 
 def _has_settings(rows: Mapping[str, Any]) -> bool:
-    return "path" in rows or ("frame" in rows and rows.keys() <= {"frame", *DataFile.model_fields})
+    """Tell a file or frame with settings, as `with_settings` takes it, from several frames by name."""
+    return isinstance(rows.get("path"), str | Path) or (
+        "frame" in rows and rows.keys() <= {"frame", *DataFile.model_fields}
+    )
 
 
 def _named(rows: Any) -> Mapping[str, Rows]:

@@ -234,6 +234,12 @@ def test_settings_that_only_files_have_are_refused_beside_a_frame(draft: fk.Sche
         table_of(rows, draft.schema(), "north")
 
 
+def test_a_frame_may_be_called_path() -> None:
+    schema = fk.draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
+    found = fk.check(schema, {"path": {"age": [25], "sex": ["x"]}})
+    assert [(fault.file, fault.column) for fault in found.faults] == [("path", "sex")]
+
+
 def test_none_is_no_file(draft: fk.SchemaDraft) -> None:
     # "north: . is neither a .csv, .tsv, .txt, .parquet nor .npz file"
     for call in (lambda: table_of(None, draft.schema(), "north"), lambda: fk.check(draft, {"north": None})):
