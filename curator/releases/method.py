@@ -226,10 +226,8 @@ def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, 
     need_packages(settings)
     make = implementation(PROTOCOLS[settings.kind].method, settings.kind)
     if schema.has_rules and not getattr(make, "obeys_rules", False):
-        raise ConfigError(
-            f"rows of '{settings.kind}' do not obey the schema's rules (never, order, derived)",
-            'Take the method "marginals", or remove the rules from the schema.',
-        )
+        cause = f"rows of '{settings.kind}' do not obey the schema's rules (never, order, derived)"
+        raise ConfigError(cause, 'Take the method "marginals", or remove the rules from the schema.')
     method: Method = make(settings, schema, seeds, public_seed)
     return method
 
@@ -243,10 +241,8 @@ def need_packages(settings: ReleaseSettings | type[ReleaseSettings]) -> None:
     """
     for name in settings.packages:
         if importlib.util.find_spec(name) is None:
-            raise MissingDependencyError(
-                f"the curator's host lacks the package {name}, which this release needs",
-                "Run there: pip install 'fedkme[release]'.",
-            )
+            cause = f"the curator's host lacks the package {name}, which this release needs"
+            raise MissingDependencyError(cause, "Run there: pip install 'fedkme[release]'.")
     if "jax" in settings.packages:
         _need_device(os.environ.get("JAX_PLATFORMS", ""))
 
@@ -256,7 +252,5 @@ def _need_device(platforms: str) -> None:
     """Check for a device in another process: jax imports slowly, and forking processes must not import it."""
     look = [sys.executable, "-P", "-c", "import jax; jax.devices()"]
     if platforms not in ("", "cpu") and subprocess.run(look, capture_output=True, check=False).returncode:
-        raise ConfigError(
-            f"jax finds no device for JAX_PLATFORMS={platforms} on the curator's host",
-            "Leave that variable (or --device) out there, or install jax for such a device.",
-        )
+        remedy = "Leave that variable (or --device) out there, or install jax for such a device."
+        raise ConfigError(f"jax finds no device for JAX_PLATFORMS={platforms} on the curator's host", remedy)

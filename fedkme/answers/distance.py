@@ -102,10 +102,8 @@ def distance_of(one: Comparable, two: Comparable, name: str, rows: tuple[Rows, R
         DataError: the schemas differ, or there are neither common features nor synthetic rows of both.
     """
     if one.schema.digest() != two.schema.digest():
-        raise DataError(
-            f"{name} has another schema, so that its rows do not compare",
-            "Compare releases that were made with one schema.",
-        )
+        cause = f"{name} has another schema, so that its rows do not compare"
+        raise DataError(cause, "Compare releases that were made with one schema.")
     question = f"mmd2 to {name}"
     left, right = noisy_means(one), noisy_means(two)
     pairs = [(left[key], right[key]) for key in left if key in right]
@@ -151,10 +149,8 @@ def _of_rows(
 ) -> Answer:
     """Squared MMD of synthetic rows, by a Gaussian kernel; nobody knows its error."""
     if left is None or right is None:
-        raise DataError(
-            f"the release and {name} have no common features, and one has no synthetic rows",
-            "Make both by one method, with the same settings and seed.",
-        )
+        cause = f"the release and {name} have no common features, and one has no synthetic rows"
+        raise DataError(cause, "Make both by one method, with the same settings and seed.")
     points = [_points(schema, each) for each in (left, right)]
     try:
         gamma = median_gamma(points[0].points)

@@ -142,9 +142,8 @@ def parse(text: str) -> list[ParsedQuestion]:
         QuestionError: the text has a mistake; the message names the character.
     """
     if len(text) > MOST_CHARACTERS:
-        raise QuestionError(
-            f"a question of {len(text)} characters is longer than {MOST_CHARACTERS}", "Ask in parts."
-        )
+        cause = f"a question of {len(text)} characters is longer than {MOST_CHARACTERS}"
+        raise QuestionError(cause, "Ask in parts.")
     return _Parser(text).questions()
 
 

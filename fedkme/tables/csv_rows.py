@@ -86,14 +86,12 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
             yield Part(_columns(rows, header), lines, ragged)
     except UnicodeError:
         line = _undecodable(file)
-        raise DataError(
-            f"{party}: {file.path} is not a CSV file in {file.encoding.upper()}, line {line}",
-            'Say which it is, encoding = "cp1252", "latin-1" or "utf-16", beside the file\'s path.',
-        ) from None
+        cause = f"{party}: {file.path} is not a CSV file in {file.encoding.upper()}, line {line}"
+        remedy = 'Say which it is, encoding = "cp1252", "latin-1" or "utf-16", beside the file\'s path.'
+        raise DataError(cause, remedy) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(
-            f"{party}: {file.path} is compressed by gzip, and cut or damaged", "Compress it again."
-        ) from None
+        cause = f"{party}: {file.path} is compressed by gzip, and cut or damaged"
+        raise DataError(cause, "Compress it again.") from None
 
 
 def _numbered(text: TextIO, above: int, file: DataFile, party: str) -> Iterator[tuple[list[str], int]]:
@@ -109,9 +107,8 @@ def _numbered(text: TextIO, above: int, file: DataFile, party: str) -> Iterator[
         cause = f"{party}: {file.path} is not a CSV file, from line {line} on"
         if "limit" in str(error):
             cause += f": a cell has more than {csv.field_size_limit():,} letters"
-        raise DataError(
-            cause, "A cell that holds a quote or the separator stands in double quotes, a quote in it twice."
-        ) from None
+        remedy = "A cell that holds a quote or the separator stands in double quotes, a quote in it twice."
+        raise DataError(cause, remedy) from None
 
 
 def _without_end(rows: Iterator[T], count: int) -> Iterator[T]:
@@ -147,9 +144,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     ) as file:  # a path with NUL is no file, not a crash
         packed = file.peek(2).startswith(b"\x1f\x8b")
         if file.peek(4).startswith(b"PK\x03\x04"):
-            raise DataError(
-                f"{path} is a zip archive or an Excel workbook", "Save its table as .csv, in UTF-8."
-            )
+            cause = f"{path} is a zip archive or an Excel workbook"
+            raise DataError(cause, "Save its table as .csv, in UTF-8.")
         yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
 
 

@@ -86,8 +86,7 @@ class PublicRules(Settings):
                 raise ValueError(f"a rule names '{name}', which is no column")
         for name, each in self.derived.items():
             if circle := [source for source in each.sources if source in self.derived]:
-                raise ValueError(
-                    f"'{name}' follows from '{circle[0]}', which is derived, too: name its source"
-                )
+                cause = f"'{name}' follows from '{circle[0]}', which is derived, too: name its source"
+                raise ValueError(cause)
         if short := [each for each in self.order if len(set(each)) != len(each) or len(each) < 2]:
             raise ValueError(f"'order' needs two columns or more, each once: {list(short[0])}")
