@@ -1,7 +1,9 @@
 """Choice among rows of a release by D_v, or by a part of D_v, in the exact kernel."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +15,21 @@ from fedkme.embeddings.selection import shortlist
 from fedkme.embeddings.summary_weights import beside_classes, received, weigh
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+
+T = TypeVar("T")
+
+
+def remembered(make: Callable[[IntArray], T]) -> Callable[[IntArray], T]:
+    """Keep what a function of rows of D_v made last, by their places: several choices of a fold share it."""
+    last: dict[bytes, T] = {}
+
+    def again(places: IntArray) -> T:
+        if (key := places.tobytes()) not in last:
+            last.clear()
+            last[key] = make(places)
+        return last[key]
+
+    return again
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +49,6 @@ class PoolChoice:
     validation: Table
     p: int
     gamma: float
-    _last: dict[bytes, IntArray] = field(default_factory=dict)
 
     @cached_property
     def _encoded(self) -> tuple[Rows, ReferenceRows]:
@@ -45,13 +61,11 @@ class PoolChoice:
         """Places of all rows of D_v."""
         return np.arange(len(self.validation))
 
-    def short(self, places: IntArray) -> IntArray:
-        """Greedy choice of `SHORTLIST` p rows by the rows of D_v at some places; the last one is kept."""
-        if (key := places.tobytes()) not in self._last:
-            rows, seen = self._encoded
-            self._last.clear()
-            self._last[key] = shortlist(rows, seen.rows[places], SHORTLIST * self.p, self.gamma)
-        return self._last[key]
+    @cached_property
+    def short(self) -> Callable[[IntArray], IntArray]:
+        """Greedy choice of `SHORTLIST` p rows by the rows of D_v at some places."""
+        rows, seen = self._encoded
+        return remembered(lambda places: shortlist(rows, seen.rows[places], SHORTLIST * self.p, self.gamma))
 
     def weighted(self, places: IntArray, most: int) -> tuple[IntArray, FloatArray]:
         """Weigh at most `most` rows of the shortlist: their places in the pool, and weights of sum 1."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from consumer.results import TRAIN, TRAIN_CSV, alone
 from consumer.summary.forms import added_name, csv_of
 from consumer.summary.judging import SHORTLIST
-from consumer.target.choosing import PoolChoice
+from consumer.target.choosing import PoolChoice, remembered
 from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Schema
@@ -150,12 +150,12 @@ def train_on_what(
     makers = candidates(ours, control, real)
     right = {name: np.zeros((len(validation), len(MODELS))) for name in makers}
     x = schema.encode(validation.values)
-    fixed = list[Callable[[Rows], Labels]]()
+    everything = np.arange(len(validation))
+    of_release = fitted_models(schema, makers[RELEASE](everything))  # in all folds alike
     for fold in _folds(labels, persons):
-        others = np.setdiff1d(np.arange(len(validation)), fold)
+        others = np.setdiff1d(everything, fold)
         for name, make in makers.items():
-            fitted = fixed if name == RELEASE and fixed else fitted_models(schema, make(others))
-            fixed = fitted if name == RELEASE else fixed  # it does not depend on D_v
+            fitted = of_release if name == RELEASE else fitted_models(schema, make(others))
             right[name][fold] = np.stack([model(x[fold]) == labels[fold] for model in fitted], axis=1)
     named = [name for name in makers if name != CONTROL]
     best = max(named, key=lambda name: float(right[name].mean()))
@@ -163,7 +163,6 @@ def train_on_what(
         (_score(name, right[name], len(named), _size(makers[name], len(validation))) for name in makers),
         key=lambda score: (score.name != best, -score.accuracy),
     )
-    everything = np.arange(len(validation))
     return TrainingAdvice(
         best,
         tuple(scores),
@@ -203,7 +202,7 @@ def candidates(ours: PoolChoice, control: PoolChoice, real: Table | None) -> dic
             which, weights = choice.weighted(places, most)
             return _weighted(choice.pool.take(which), weights)
 
-        return _remembered(make)
+        return remembered(make)
 
     def target(places: IntArray) -> TrainingRows:
         return _weighted(validation.take(places))
@@ -224,7 +223,7 @@ def candidates(ours: PoolChoice, control: PoolChoice, real: Table | None) -> dic
 
         return both
 
-    near, by_odds = chosen(ours, p), _remembered(odds)
+    near, by_odds = chosen(ours, p), remembered(odds)
     makers: dict[str, Candidate] = {
         TARGET: target,
         RELEASE: release,
@@ -236,7 +235,7 @@ def candidates(ours: PoolChoice, control: PoolChoice, real: Table | None) -> dic
         f"{TARGET} and {ODDS}": with_target(by_odds),
     }
     if real is not None and real.labels is not None:
-        theirs = chosen(replace(ours, pool=real, _last={}), SHORTLIST * p)
+        theirs = chosen(replace(ours, pool=real), SHORTLIST * p)
         makers |= {REAL: theirs, f"{TARGET} and {REAL}": with_target(theirs)}
     return makers | {CONTROL: chosen(control, SHORTLIST * p)}
 
@@ -248,19 +247,6 @@ def most_trained(schema: Schema) -> int:
 
 def _breadth(schema: Schema) -> int:
     return schema.encoded_width * len(schema.classes)
-
-
-def _remembered(make: Candidate) -> Candidate:
-    """Keep the last rows of a maker, which several candidates of a fold share."""
-    last: dict[bytes, TrainingRows] = {}
-
-    def again(places: IntArray) -> TrainingRows:
-        if (key := places.tobytes()) not in last:
-            last.clear()
-            last[key] = make(places)
-        return last[key]
-
-    return again
 
 
 def _weighted(table: Table, weights: FloatArray | None = None) -> TrainingRows:
