@@ -24,16 +24,15 @@ rows.
 
 import fcntl
 import json
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from curator.payouts.payout import Payout
+from curator.payouts.payout import Payout, check_epsilon
 from fedkme.durable import replace
-from fedkme.errors import BudgetError, ConfigError, StoreError, on_disk
+from fedkme.errors import BudgetError, StoreError, on_disk
 from fedkme.privacy.events import OWNERS, PureDp, event_from_json
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.noise import NoiseSource, SecureNoise
@@ -109,8 +108,7 @@ def draw_payout(
         StoreError: the earlier draws cannot be read.
     """
     epsilon = request["epsilon"]
-    if not 0 < epsilon < math.inf:
-        raise ConfigError(f"epsilon {epsilon} of a payout is not positive and finite", "Take epsilon > 0.")
+    check_epsilon(epsilon)
     allowance = allowance_of(folder, run)
     with on_disk(f"{folder} cannot be written", "Give a folder that this user may write to."):
         handle = os.open(folder, os.O_RDONLY)

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator.payouts.payout import Payout, divide
+from curator.payouts.payout import Payout, check_epsilon, divide
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import ExactStatistic, Laplace
 from fedkme.privacy.noise import NoiseSource
@@ -62,7 +62,7 @@ class WinRelease:
     epsilon: float
 
     def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
+        check_epsilon(self.epsilon)
 
     @property
     def scale(self) -> float:
@@ -92,7 +92,7 @@ class GainRelease:
     steps: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
+        check_epsilon(self.epsilon)
         _ = self.sensitivity
 
     @property
@@ -184,8 +184,3 @@ def by_noised_wins(wins: Mapping[str, int], total: int, release: WinRelease, noi
 def _units(gains: Sequence[float], clip: float) -> int:
     clipped = [0.0 if math.isnan(gain) else min(max(gain, 0.0), clip) for gain in gains]
     return sum(round(gain / clip * UNITS) for gain in clipped)
-
-
-def _check_epsilon(epsilon: float) -> None:
-    if not 0 < epsilon < math.inf:
-        raise ConfigError(f"epsilon {epsilon} of a payout is not positive and finite", "Take epsilon > 0.")

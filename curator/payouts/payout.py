@@ -117,8 +117,7 @@ def by_rows_noised(counts: Mapping[str, int], total: int, epsilon: float, noise:
         ConfigError: a parameter is out of its range.
     """
     _check(counts)
-    if not epsilon > 0:
-        raise ConfigError(f"epsilon {epsilon} of a payout is not positive", "Take epsilon > 0.")
+    check_epsilon(epsilon)
     rows = max(1.0, sum(counts.values()) + float(noise.laplace(1.0 / epsilon, 1)[0]))
     price = total / rows
     amounts = {name: int(counts[name] * price) for name in sorted(counts)}
@@ -259,6 +258,16 @@ class Payout:
     def to_json(self) -> dict[str, Any]:
         """All fields, for the curator's files."""
         return asdict(self) | {"event": None if self.event is None else self.event.to_json()}
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon of a noised payout that is not positive and finite.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if not 0 < epsilon < math.inf:
+        raise ConfigError(f"epsilon {epsilon} of a payout is not positive and finite", "Take epsilon > 0.")
 
 
 def divide(total: int, values: Mapping[str, float]) -> tuple[dict[str, int], dict[str, float]]:
