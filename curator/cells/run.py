@@ -22,14 +22,14 @@ from curator.cells.orders import Histograms, Orders, make_orders, uniform_share
 from curator.owners.session import OwnerSession
 from curator.run.roster import LEAVING, Roster
 from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
-from curator.summary.task import fault_of_boxes, fault_of_rows
+from curator.summary.task import fault_of_draw, fault_of_sent
 from fedkme.arrays import IntArray
 from fedkme.cells.codebook import CodeBook, Counting
 from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.directives import FillOrder
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import beside_classes, in_some_form
-from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
+from fedkme.errors import FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.exchange import Coalition
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import CONSUMER
@@ -195,10 +195,6 @@ async def _fill(
             accessed=len(record.accesses),
             pool=len(received),
             owners=len(roster),
-            owner="",
-            token=-1,
-            bid=math.nan,
-            mmd2_estimate=math.nan,
             milliseconds=1e3 * (time.perf_counter() - started),
         )
     )
@@ -344,10 +340,5 @@ def _unfit(task: CellTask, owner: str, rows: Sequence[AnyRow], wanted: int) -> F
     No order exceeds the rows that the owner said it has. So the number of rows tells nothing, and fewer rows
     than ordered are a fault.
     """
-    if len(rows) != wanted:
-        return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
-    if len({row.token for row in rows}) < len(rows):
-        return BidMismatchError(f"{owner} sent a row twice", "Check the owner's software.")
-    if task.gifts is not None:
-        return fault_of_boxes(task.schema.width, owner, rows)
-    return fault_of_rows(task.schema, owner, [row for row in rows if isinstance(row, Row)])
+    fault = fault_of_draw(owner, rows, wanted)
+    return fault or fault_of_sent(task.schema, owner, rows, sealed=task.gifts is not None)

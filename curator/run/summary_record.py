@@ -52,7 +52,7 @@ class SelectedRow:
     sealed: HashedRow | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRecord:
     """Record of one round; the attributes in order are the columns of rounds.csv.
 
@@ -64,10 +64,11 @@ class RoundRecord:
         accessed: points accessed so far in the run.
         pool: rows revealed and not used after the round.
         owners: owners still in the run.
-        owner: owner of the row that entered the summary.
+        owner: owner of the row that entered the summary; empty if none, or several, entered.
         token: token of that row.
         bid: marginal gain of that row.
-        mmd2_estimate: squared distance of g~ and the summary's exact mean of h1, after the round.
+        mmd2_estimate: squared distance of g~ and the summary's exact mean of h1, after the round; NaN if the
+            curator has no h1 of the rows.
         milliseconds: wall time of the round.
     """
 
@@ -76,12 +77,12 @@ class RoundRecord:
     asked: int
     revealed: int
     accessed: int
-    pool: int
+    pool: int = 0
     owners: int
-    owner: str
-    token: int
-    bid: float
-    mmd2_estimate: float
+    owner: str = ""
+    token: int = -1
+    bid: float = math.nan
+    mmd2_estimate: float = math.nan
     milliseconds: float
 
 

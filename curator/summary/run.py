@@ -6,7 +6,7 @@ of Sarpatwar 2019, Section 4, c). It costs no privacy beyond the rows themselves
 
 import math
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,8 +16,8 @@ from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.algorithm3 import algorithm3, out_of_rows
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.settings import SummarySettings
-from curator.summary.task import CurrentSummary, SummaryTask
-from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
+from curator.summary.task import CurrentSummary, SummaryTask, fault_of_draw
+from fedkme.errors import NotEnoughRowsError
 from fedkme.party import NoiseFor
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.means import MeanRelease, later_cost
@@ -68,7 +68,7 @@ async def uniform(
         before = len(record.selected)
         size = summary.size if task.gifts is None else before
         for name, rows in answers.items():
-            error = _unfit(task, name, rows, counts[name], record.seen)
+            error = fault_of_draw(name, rows, counts[name], record.seen) or task.fits_schema(name, rows)
             gate.receive_rows(number, name, record.access(number, {name: rows})[name])
             sent[name] += len(rows)
             if error is not None:
@@ -85,11 +85,7 @@ async def uniform(
                 asked=len(counts),
                 revealed=len(record.selected) - before,
                 accessed=len(record.accesses),
-                pool=0,
                 owners=len(roster),
-                owner="",
-                token=-1,
-                bid=math.nan,
                 mmd2_estimate=summary.distance2(task.target) if task.gifts is None else math.nan,
                 milliseconds=1e3 * (time.perf_counter() - started),
             )
@@ -100,18 +96,6 @@ async def uniform(
 
 async def _draw(number: int, owner: OwnerSession, count: int) -> Sequence[AnyRow]:
     return await owner.draw(number, count)
-
-
-def _unfit(
-    task: SummaryTask, owner: str, rows: Sequence[AnyRow], wanted: int, seen: Set[tuple[str, int]]
-) -> FedkmeError | None:
-    """Reason why an owner's draw cannot be used, or None."""
-    if len(rows) != wanted:
-        return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
-    tokens = {(owner, row.token) for row in rows}
-    if len(tokens) < len(rows) or not tokens.isdisjoint(seen):
-        return BidMismatchError(f"{owner} sent a row twice", "Check the owner's software.")
-    return task.fits_schema(owner, rows)
 
 
 async def run_summary(

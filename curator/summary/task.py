@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.errors import BidMismatchError, DataError, FedkmeError
+from fedkme.errors import BidMismatchError, DataError, FedkmeError, OwnerFaultError
 from fedkme.features.fixed_point import FeatureMean, Features, MeanVector, ScoredFeatures
 from fedkme.features.fourier import RandomFourier, SecretFourierSpec
 from fedkme.features.hashes import fault_of_hashes, herd_hashes
@@ -113,9 +113,26 @@ class SummaryTask:
         """Fault of rows that do not fit the public schema, or of sealed rows with a wrong form; else None."""
         if self.hashed is not None:
             return self.hashed.fault(owner, [row for row in rows if isinstance(row, HashedRow)])
-        if self.gifts is not None:
-            return fault_of_boxes(self.schema.width, owner, rows)
-        return fault_of_rows(self.schema, owner, [row for row in rows if isinstance(row, Row)])
+        return fault_of_sent(self.schema, owner, rows, sealed=self.gifts is not None)
+
+
+def fault_of_draw(
+    owner: str, rows: Sequence[AnyRow], wanted: int, seen: Set[tuple[str, int]] = frozenset()
+) -> FedkmeError | None:
+    """Fault of an owner that sent too few or too many rows, or a row that is among the `seen`; else None."""
+    if len(rows) != wanted:
+        return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
+    tokens = {(owner, row.token) for row in rows}
+    if len(tokens) < len(rows) or not tokens.isdisjoint(seen):
+        return BidMismatchError(f"{owner} sent a row twice", "Check the owner's software.")
+    return None
+
+
+def fault_of_sent(schema: Schema, owner: str, rows: Sequence[AnyRow], sealed: bool) -> FedkmeError | None:
+    """Fault of an owner's rows that do not fit the public schema, or of sealed boxes of another size."""
+    if sealed:
+        return fault_of_boxes(schema.width, owner, rows)
+    return fault_of_rows(schema, owner, [row for row in rows if isinstance(row, Row)])
 
 
 def fault_of_rows(schema: Schema, owner: str, rows: Sequence[Row]) -> FedkmeError | None:

@@ -48,7 +48,8 @@ def figures() -> dict[str, set[str]]:
     curator.watch(Members(("north",), 1.0, 1.0), RunQueue(store, nobody, 1))
     for event in ("refused", "owner_left", "unwitnessed"):
         curator.count(event, {"owner": "north", "code": 54})
-    curator.round_done(RoundRecord(1, 0, 1, 1, 1, 0, 1, "", 0, 0.0, 0.0, 1.0), [(1, "north", 1)])
+    done = RoundRecord(round=1, size=0, asked=1, revealed=1, accessed=1, owners=1, milliseconds=1.0)
+    curator.round_done(done, [(1, "north", 1)])
     owner = OwnerMetrics(lambda: 0)
     owner.answered(Directive("run-1", 0, 0, Dismiss()), None, 1, 1, 0)
     owner.left_out(54)
