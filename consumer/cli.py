@@ -28,7 +28,7 @@ from fedkme.party import load_settings
 from fedkme.store import open_store
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import load_schema
-from fedkme.verbs import AsJson, Verbs, print_json, print_result
+from fedkme.verbs import AsJson, LedgerFile, Verbs, print_json, print_result
 from fedkme.verdict import CANNOT_TELL, GRADES, USES, lines_of
 
 
@@ -136,9 +136,7 @@ def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) 
 
 
 @app.verb("fedkme consumer ledger consumer.toml --out lab.jsonl", json="an object: file, party, lines")
-def ledger(
-    config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")], as_json: AsJson = False
-) -> None:
+def ledger(config: Config, out: LedgerFile, as_json: AsJson = False) -> None:
     """Write this consumer's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = load_settings(ConsumerSettings, config)
     print_result(export(settings.journal, settings.name, out), as_json)

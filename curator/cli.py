@@ -17,15 +17,17 @@ from fedkme.party import load_settings
 from fedkme.privacy.events import CURATOR
 from fedkme.store.base import RunRow
 from fedkme.store.reading import read_store
-from fedkme.verbs import AsJson, Verbs, print_json, print_result
+from fedkme.verbs import AsJson, LedgerFile, Verbs, print_json, print_result
 from fedkme.wire.journals import run_document_from_bytes
 
 app = Verbs("Run the curator, which owners join and consumers call.")
 
+Config = Annotated[Path, typer.Argument(help="CURATOR.toml")]
+
 
 @app.verb("fedkme curator serve curator.toml", "fedkme curator serve curator.toml --page 127.0.0.1:8080")
 def serve(
-    config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
+    config: Config,
     page: Annotated[str | None, typer.Option(help="HOST:PORT of a page to watch, on this machine.")] = None,
     supervised: Supervised = False,
 ) -> None:
@@ -39,9 +41,7 @@ def serve(
 
 
 @app.verb("fedkme curator page curator.toml --json", json="an object: address of each view", name="page")
-def page_addresses(
-    config: Annotated[Path, typer.Argument(help="CURATOR.toml")], as_json: AsJson = False
-) -> None:
+def page_addresses(config: Config, as_json: AsJson = False) -> None:
     """Print the addresses of the page to watch: the operator's own, and one to hand to each party.
 
     An address with a token opens one view: whoever has the address sees the view.
@@ -62,11 +62,7 @@ def page_addresses(
 
 
 @app.verb("fedkme curator ledger curator.toml --out curator.jsonl", json="an object: file, party, lines")
-def ledger(
-    config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
-    out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
-    as_json: AsJson = False,
-) -> None:
+def ledger(config: Config, out: LedgerFile, as_json: AsJson = False) -> None:
     """Write the curator's ledger to a file, also while it serves, for `fedkme audit`."""
     print_result(export(load_settings(CuratorSettings, config).journal, CURATOR, out), as_json)
 
@@ -76,7 +72,7 @@ def ledger(
     json="a list of objects: run, consumer, status, kind, rows (null for a release), opened",
 )
 def runs(
-    config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
+    config: Config,
     latest: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the N latest runs.")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value alone, for programs.")]
 """Option of every verb that prints a result; the help's `epilog` gives the shape of the value."""
+LedgerFile = Annotated[Path, typer.Option("--out", help="FILE.jsonl to write.")]
+"""Option of the verbs that write a party's ledger to a file."""
 _WIDTH = 110
 """Width in columns of tables that do not go to a terminal."""
 

@@ -20,7 +20,7 @@ from fedkme.store import open_store
 from fedkme.store.reading import read_store
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
-from fedkme.verbs import AsJson, Verbs, console, print_json, print_result
+from fedkme.verbs import AsJson, LedgerFile, Verbs, console, print_json, print_result
 from owner.agent import join as join_curator
 from owner.consent.approvals import approve as write_approval
 from owner.many import files_of, join_all, load_all
@@ -77,9 +77,7 @@ def status(config: Config, as_json: AsJson = False) -> None:
 
 
 @app.verb("fedkme owner ledger owner.toml --out north.jsonl", json="an object: file, party, lines")
-def ledger(
-    config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")], as_json: AsJson = False
-) -> None:
+def ledger(config: Config, out: LedgerFile, as_json: AsJson = False) -> None:
     """Write this owner's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = load_settings(OwnerSettings, config)
     print_result(export(settings.journal, settings.name, out), as_json)
