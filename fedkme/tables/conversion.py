@@ -39,6 +39,10 @@ NOT_LISTED = "a name not in the schema"
 MOST_CLIPPED, LEAST_CLIPPED = 0.9, 10
 """Share of a column's numbers that `clip` may move, and the moved cells from which this limit holds."""
 _UNITS = "Give the column in the units of the schema, agree on other bounds, or list it under 'ignore'."
+TINY, _TINY = (
+    "tiny beside the bounds, as all numbers of the column: in other units, or shares for percent?",
+    0.02,
+)
 _EMPTY = "an empty cell"
 _SIGNS_OF_NUMBERS = "0123456789.,'+-() \u00a0\u202f\u2019\u2212"
 _NOTHING, _STRANGE, _FOREIGN = -1, -2, -3
@@ -132,20 +136,22 @@ def joined_parts(parts: Sequence[Converted], schema: Schema, unknown: float) -> 
     for part in parts:
         swallowed.update(part.swallowed)
     many = [cells for cells in strange if cells not in few]
-    return Converted(table, [*faults, *many, *_mostly_clipped(swallowed, schema, table)], few, swallowed)
+    return Converted(table, [*faults, *many, *_in_other_units(swallowed, schema, table)], few, swallowed)
 
 
-def _mostly_clipped(
-    swallowed: Mapping[tuple[str, str], int], schema: Schema, table: Table
-) -> Iterable[FaultyCells]:
-    """Columns of whose numbers `clip` would move nearly all: they are in other units, or something else."""
-    for column in schema.columns:
-        if isinstance(column, Numeric) and (clipped := swallowed.get((column.name, CLIPPED), 0)):
-            first = schema.names.index(column.names[0])
-            gaps = column.gaps(table.values[:, first : first + column.count].astype(np.float64))
-            if clipped > MOST_CLIPPED * (~gaps).sum() and clipped >= LEAST_CLIPPED:
-                what = "nearly all outside the bounds, to which 'clip' would move them"
-                yield FaultyCells(column.name, what, _UNITS, np.flatnonzero(~gaps.all(axis=1)))
+def _in_other_units(counts: Counter[tuple[str, str]], schema: Schema, table: Table) -> Iterable[FaultyCells]:
+    """Columns of whose numbers `clip` would move nearly all; those of tiny numbers alone are counted."""
+    for column in (each for each in schema.columns if isinstance(each, Numeric)):
+        first = schema.names.index(column.names[0])
+        block = table.values[:, first : first + column.count].astype(np.float64)
+        gaps, clipped = column.gaps(block), counts.get((column.name, CLIPPED), 0)
+        if clipped > MOST_CLIPPED * (~gaps).sum() and clipped >= LEAST_CLIPPED:
+            what = "nearly all outside the bounds, to which 'clip' would move them"
+            yield FaultyCells(column.name, what, _UNITS, np.flatnonzero(~gaps.all(axis=1)))
+        sizes = np.abs(block[~gaps & (block != 0.0)])
+        even, most = column.kind == "numeric" and column.scale != "log", max(map(abs, column.bounds))
+        if even and len(sizes) >= LEAST_CLIPPED and sizes.max() <= _TINY * most:
+            counts[column.name, TINY] += len(sizes)
 
 
 def _merged(parts: Iterable[Sequence[FaultyCells]], starts: Sequence[int]) -> list[FaultyCells]:

@@ -155,6 +155,15 @@ def test_units_are_said_to_be_left_away_and_other_ones_are_confirmed(folder: Pat
     assert "not written, for these are guesses: 'weight (lb)' as weight (kg)" in output
 
 
+def test_numbers_that_are_all_tiny_are_asked_about(folder: Path) -> None:
+    # .45 of one site below 45 % of the others: inside the bounds, so that means were off without a word.
+    for share, asked in ((0.01, True), (1.0, False), (0.0, False)):
+        cells = [f"{share * (50 + n):.4f}" for n in range(60)]
+        write("own.csv", rows() | {"weight": cells})
+        output = typed("check", "schema.toml", "own.csv")
+        assert ("column 'weight': 60 cells are tiny beside the bounds" in output) == asked
+
+
 def test_days_that_may_be_months_are_said_to_be(folder: Path) -> None:
     write("own.csv", rows() | {"seen": [f"0{1 + n % 9}/0{1 + n % 7}/2021" for n in range(60)]})
     Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
