@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.owners.members import Membership
+from curator.owners.session import RunSession
 from curator.planning.plan import choose
 from curator.run.release_record import ReleaseRecord, write_release
 from curator.run.run import Run
@@ -27,7 +28,7 @@ from fedkme.privacy.events import CURATOR, Disclosure
 from fedkme.privacy.ledger import Ledger, disclosures_in, stored_ledger
 from fedkme.protocols import ALGORITHM3, AUTO
 from fedkme.store import Store
-from fedkme.tables.schema import Schema
+from fedkme.tables.schema import Schema, rows_of_person
 from fedkme.tables.table import Table
 
 Say = Callable[..., None]
@@ -171,6 +172,17 @@ class RunContext:
         self.say(
             "owner_left", run=run, owner=fault.owner, round=fault.round, code=fault.code, line=fault.line
         )
+
+    def facts(self, run: Run, faults: Sequence[Fault], sessions: Sequence[RunSession]) -> dict[str, Any]:
+        """Facts for the record of a run of any kind."""
+        ways = ("sent", "received")
+        return {
+            "run": run.name,
+            "consumer": run.consumer,
+            "rows_of_person": rows_of_person(self.schema),
+            "bytes": {way: sum(getattr(session.traffic, way) for session in sessions) for way in ways},
+            "participation": asdict(self.participation(run, faults)),
+        }
 
     def participation(self, run: Run, faults: Sequence[Fault]) -> Participation:
         """Number of owners that a run expected, in it to its end, and the last error of each other."""

@@ -24,11 +24,10 @@ from curator.sums.charges import DOUBTFUL, Settle
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
-from fedkme.exchange import Participation, StageProgress
+from fedkme.exchange import StageProgress
 from fedkme.ops.threads import in_thread, one_thread
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
-from fedkme.tables.schema import rows_of_person
 
 RELEASED, POOLED, AGGREGATING, ANSWER = "release", "pooled", "aggregating", "answer"
 """Kinds of entries in a run's journal: the release, the owners and faults behind it, lines that owners may
@@ -162,14 +161,11 @@ class ReleaseRun:
         """Derive all files from the release in a thread, so that the event loop keeps serving."""
         abandoned, tell = self._reporter()
         try:
-            return await in_thread(finished, method, release, tell, self._participation)
+            lost = self._context.participation(self._run, self.record.faults)
+            return await in_thread(finished, method, release, tell, lost)
         except asyncio.CancelledError:
             abandoned.set()
             raise
-
-    @property
-    def _participation(self) -> Participation:
-        return self._context.participation(self._run, self.record.faults)
 
     def _reporter(self) -> tuple[threading.Event, Tell]:
         """Make a progress callback for a method's thread; it raises once the returned event is set.
@@ -210,16 +206,9 @@ class ReleaseRun:
         """
         security = security_of(self._context, self._run.document.owners)
         facts = {
-            "run": self._run.name,
-            "consumer": self._run.consumer,
-            "rows_of_person": rows_of_person(self._context.schema),
+            **self._context.facts(self._run, self.record.faults, self.sessions),
             "security": None if security is None else asdict(security),
             **self._facts,
-            "bytes": {
-                "sent": sum(session.traffic.sent for session in self.sessions),
-                "received": sum(session.traffic.received for session in self.sessions),
-            },
-            "participation": asdict(self._participation),
             "ledger": self._context.ledger.head(),
         }
         self._context.records.keep_release(self._run.name, self.record, self._files, facts)

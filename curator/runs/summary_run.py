@@ -17,7 +17,6 @@ from fedkme.errors import FedkmeError
 from fedkme.exchange import RoundProgress
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.noise import NoiseSource
-from fedkme.tables.schema import rows_of_person
 
 PROGRESS_EVERY_S = 0.1
 """Least time between two reports: rounds take milliseconds, and a person reads no faster."""
@@ -157,12 +156,10 @@ class SummaryRun:
         document = self._run.document
         rows = document.offered.validation
         facts: dict[str, Any] = {
-            "run": self._run.name,
-            "consumer": self._run.consumer,
+            **self._context.facts(self._run, self.record.faults, self.sessions),
             "protocol": self._protocol,
             "plan": None if (choice := document.planned.choice) is None else asdict(choice),
             "p": document.summary.rows,
-            "rows_of_person": rows_of_person(self._context.schema),
             "validation_rows": document.summary.validation_rows,
             "validation_points": 0 if rows is None else len(rows),
             "seed_rows": len(self._context.encoded_seeds),
@@ -170,11 +167,6 @@ class SummaryRun:
             "cells": self._family.facts(document),
             "faults_of_cells": [asdict(fault) for fault in document.left],
             "prune": self._family.prunes(document),
-            "bytes": {
-                "sent": sum(session.traffic.sent for session in self.sessions),
-                "received": sum(session.traffic.received for session in self.sessions),
-            },
-            "participation": asdict(self._context.participation(self._run, self.record.faults)),
             "ledger": self._ledger.head(),
         }
         self._context.records.keep_summary(self._run.name, self.record, facts)
