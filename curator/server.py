@@ -155,7 +155,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
                 settings.metrics, settings.metrics_anywhere, store, reporter, say, open_now
             )
             open_now.enter_context(host_figures(counters.registry, str(_journal(settings))))
-        traces = CuratorTraces(open_now.enter_context(traced(settings, reporter.say)))
+        traces = CuratorTraces(open_now.enter_context(traced(settings, settings.name, reporter.say)))
         say = traces.heard(say)
         watch: CuratorWatch | None = None
         if settings.page is not None:

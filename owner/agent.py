@@ -270,7 +270,7 @@ async def join(
             )
             runs = party.open(address, make)
             calls = curator_calls(settings, address, own, reporter)
-            traces = open_now.enter_context(traced(settings, reporter.say))
+            traces = open_now.enter_context(traced(settings, settings.name, reporter.say))
             serving = _serve(settings, calls, runs, timed_store, reporter, metrics, traces, new_journal)
             await while_stored(store, settings.journal, serving)
         reporter.say("left", rows_sent=runs.rows_sent)

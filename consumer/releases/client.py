@@ -175,7 +175,7 @@ async def _ask(
 ) -> None:
     settings.check_address(address)
     calls = curator_calls(settings, address, own_identity(settings.identity, reporter), reporter)
-    with traced(settings, reporter.say) as traces, Phases(traces) as phases:
+    with traced(settings, settings.name, reporter.say) as traces, Phases(traces) as phases:
         phases.begin("join")
         await ask(calls, message, settings.output, reporter, over, phases)
 

@@ -208,7 +208,7 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
             simulation_seed=settings.simulation_seed,
         )
         request = _current_request(settings, party, reporter)
-        with traced(settings, reporter.say) as traces, Phases(traces) as phases:
+        with traced(settings, settings.name, reporter.say) as traces, Phases(traces) as phases:
             if request.status == OPEN:
                 phases.begin("join")
                 calls = curator_calls(settings, address, identity, reporter)

@@ -4,38 +4,17 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from fedkme.errors import ConfigError, missing_extra
 from fedkme.ops.traces import Tracer
+from fedkme.party import PartySettings
 from fedkme.pki.identity import Identity
 
 
-class TracedSettings(Protocol):
-    """Settings of a party that may be traced."""
-
-    @property
-    def name(self) -> str:
-        """The party's name."""
-
-    @property
-    def traces(self) -> str | None:
-        """URL of the collector; None for no traces."""
-
-    @property
-    def identity(self) -> Path | None:
-        """The party's identity."""
-
-    @property
-    def simulation_seed(self) -> int | None:
-        """Seed of a simulation, whose runs have the names of other simulations' runs."""
-
-
 @contextlib.contextmanager
-def traced(settings: TracedSettings, say: Callable[..., None]) -> Iterator[Tracer]:
-    """Send the spans of a party to the collector of its settings, if they name one.
+def traced(settings: PartySettings, name: str, say: Callable[..., None]) -> Iterator[Tracer]:
+    """Send the spans of a party of this name to the collector of its settings, if they name one.
 
     Raises:
         ConfigError: the collector is not in the user's own network.
@@ -49,10 +28,10 @@ def traced(settings: TracedSettings, say: Callable[..., None]) -> Iterator[Trace
         from fedkme.ops.otlp import collector
     except ImportError as error:
         raise missing_extra(error) or error from None
-    salt = b""
+    salt = b""  # runs of a simulation have the names of other simulations' runs
     if settings.simulation_seed is not None and settings.identity is not None:
         salt = Identity.load(settings.identity).authority
-    with collector(settings.traces, settings.name, say) as emit:
+    with collector(settings.traces, name, say) as emit:
         yield Tracer(emit, salt)
 
 

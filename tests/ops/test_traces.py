@@ -294,16 +294,6 @@ def test_stages_of_methods_are_known() -> None:
     assert told <= STAGES.keys()
 
 
-@dataclass
-class Traced:
-    """Settings of a party that is traced."""
-
-    traces: str | None
-    name: str = "north"
-    identity: Path | None = None
-    simulation_seed: int | None = None
-
-
 def test_a_collector_that_never_answers_costs_one_warning_and_no_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -316,7 +306,8 @@ def test_a_collector_that_never_answers_costs_one_warning_and_no_wait(
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with traced(Traced(url), say) as traces, traced(Traced(url, "south"), say) as others:
+        settings = PartySettings(traces=url)
+        with traced(settings, "north", say) as traces, traced(settings, "south", say) as others:
             traces.phase("join", 1, Public(owner="north"))
             assert warned.wait(WAIT_S)
             for _ in range(15_000):  # thirty batches of two seconds each
