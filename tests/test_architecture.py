@@ -90,7 +90,7 @@ READS_MESSAGES = {
     "curator.owners.connection": "stream to an owner, in parts and with acknowledgements",
     "curator.consumers.summary_service": "service for consumers of summaries",
     "curator.consumers.release_service": "service for consumers of releases",
-    "curator.consumers.call": "stream of a consumer",
+    "curator.consumers.stream": "stream of a consumer",
     "curator.server": "adds the services to a server",
     "curator.health": "service that names the others",
     "consumer.summary.client": "stream for a summary",

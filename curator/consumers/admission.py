@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from curator.consumers.call import ConsumerCall, Context
+from curator.consumers.stream import ConsumerStream, Context
 from curator.peers import CertificateCheck, NameRegister
 from curator.run.run import Run
 from curator.runs.context import GOES_ON
@@ -22,13 +22,13 @@ class OpenCall:
     """An open call.
 
     Attributes:
-        line: sends to and receives from the caller.
+        stream: sends to and receives from the caller.
         name: the caller's name; None until the caller gave it.
         run: the run that the call is about; None until the curator knows it.
     """
 
-    def __init__(self, line: ConsumerCall) -> None:
-        self.line = line
+    def __init__(self, stream: ConsumerStream) -> None:
+        self.stream = stream
         self.name: str | None = None
         self.run: Run | None = None
 
@@ -68,7 +68,7 @@ class ConsumerAdmission:
         """Register a call about one run, from its beginning to its end."""
         task = asyncio.current_task()
         assert task is not None, "gRPC serves each call in a task of its own"
-        call = self._calls[task] = OpenCall(self.line(context))
+        call = self._calls[task] = OpenCall(self.stream(context))
         try:
             yield call
         finally:
@@ -78,9 +78,9 @@ class ConsumerAdmission:
             if self._settings.runs is not None and self._count >= self._settings.runs:
                 self.served.set()
 
-    def line(self, context: Context) -> ConsumerCall:
+    def stream(self, context: Context) -> ConsumerStream:
         """Wrap a gRPC context as a consumer's call."""
-        return ConsumerCall(context, self._settings.progress_s, self._certificates)
+        return ConsumerStream(context, self._settings.progress_s, self._certificates)
 
     def refused(self, error: FedkmeError, name: str | None, run: Run | None = None) -> FedkmeError:
         """Log a refusal, with the caller's name where the certificate proved it.
@@ -117,22 +117,22 @@ class ConsumerAdmission:
                     raise
                 raise fault from None
 
-    def check_caller(self, line: ConsumerCall) -> None:
+    def check_caller(self, stream: ConsumerStream) -> None:
         """Refuse a caller whose certificate allows no call.
 
         Raises:
             IdentityError: the certificate does not allow it.
         """
-        line.check_caller(self._settings.consumers, self._settings.owners)
+        stream.check_caller(self._settings.consumers, self._settings.owners)
 
-    def check(self, line: ConsumerCall, name: str) -> None:
+    def check(self, stream: ConsumerStream, name: str) -> None:
         """Refuse a caller that may not use this name.
 
         Raises:
             IdentityError: the certificate does not allow the name, or the name is an owner's.
         """
-        self.check_caller(line)
-        line.check_name(name, self._settings.consumers)
+        self.check_caller(stream)
+        stream.check_name(name, self._settings.consumers)
         self._names.admit_consumer(name)
 
     def admit(self, call: OpenCall, name: str, request_id: bytes = b"") -> None:
@@ -143,7 +143,7 @@ class ConsumerAdmission:
             QuotaError: the caller has too many calls open.
             ProtocolError: the id of the request is too long.
         """
-        self.check(call.line, name)
+        self.check(call.stream, name)
         if sum(other.name == name for other in self._calls.values()) >= MOST_CALLS:
             raise QuotaError(f"{name} has {MOST_CALLS} calls open already", "End one of them.")
         call.name = name

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 
 from curator.consumers.admission import ConsumerAdmission, OpenCall
-from curator.consumers.call import ConsumerCall, Context
+from curator.consumers.stream import ConsumerStream, Context
 from curator.peers import masks_errors
 from curator.run.release_record import ReleaseOutcome, completed, read_release
 from curator.run.run import Run
@@ -45,10 +45,10 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
             except FedkmeError as error:
                 fault = self._admission.refused(error, call.name, call.run)
                 with contextlib.suppress(ConnectionFailedError):
-                    await call.line.tell(pb.ReleaseMessage(fault=codecs.fault_to_wire(fault)))
+                    await call.stream.tell(pb.ReleaseMessage(fault=codecs.fault_to_wire(fault)))
 
     async def _talk(self, call: OpenCall, request: pb.ReleaseRequest) -> None:
-        self._admission.check_caller(call.line)
+        self._admission.check_caller(call.stream)
         version = codecs.VERSIONS.newest
         if request.attach:
             self._admission.admit(call, request.name)
@@ -62,10 +62,10 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
                 found = await self._preparation.open_release(request_from_wire(request))
             run = found
         run = call.run = self._runs.again(_release(run))
-        await call.line.tell(pb.ReleaseMessage(plan=pb.ReleasePlan(version=version, run=run.name)))
-        await self._follow(call.line, run)
+        await call.stream.tell(pb.ReleaseMessage(plan=pb.ReleasePlan(version=version, run=run.name)))
+        await self._follow(call.stream, run)
 
-    async def _follow(self, line: ConsumerCall, run: Run) -> None:
+    async def _follow(self, stream: ConsumerStream, run: Run) -> None:
         """Pass on progress, then the files and the run's outcome.
 
         If the run was over when this call came, files that could not be made of its numbers are tried again.
@@ -73,7 +73,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         was_over = run.over.is_set()
         async for progress in run.follow():
             if isinstance(progress, StageProgress):
-                await line.tell(pb.ReleaseMessage(progress=STAGE.to_wire(progress)))
+                await stream.tell(pb.ReleaseMessage(progress=STAGE.to_wire(progress)))
         await self._preparation.ended(run)
         outcome = read_release(self._directory / run.name)
         if isinstance(outcome.fault, NotMadeError) and was_over:
@@ -83,7 +83,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
             for start in range(0, max(len(data), 1), CHUNK_BYTES):
                 part = data[start : start + CHUNK_BYTES]
                 last = start + CHUNK_BYTES >= len(data)
-                await line.tell(pb.ReleaseMessage(file=pb.FilePart(name=path.name, data=part, last=last)))
+                await stream.tell(pb.ReleaseMessage(file=pb.FilePart(name=path.name, data=part, last=last)))
         if outcome.fault is not None:
             raise outcome.fault
         ended = pb.ReleaseOutcome(
@@ -91,7 +91,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
             owners=outcome.owners,
             participation=codecs.PARTICIPATION.encode(outcome.participation),
         )
-        await line.tell(pb.ReleaseMessage(outcome=ended))
+        await stream.tell(pb.ReleaseMessage(outcome=ended))
 
     async def _complete(self, run: Run) -> ReleaseOutcome:
         """Make the missing files of a release; one of several calls makes the files, the others read them."""

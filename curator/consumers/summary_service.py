@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.consumers.admission import ConsumerAdmission, OpenCall
-from curator.consumers.call import ConsumerCall, Context
+from curator.consumers.stream import ConsumerStream, Context
 from curator.peers import masks_errors
 from curator.run.run import Run
 from curator.run.summary_record import read_outcome
@@ -55,13 +55,13 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             except FedkmeError as error:
                 fault = self._admission.refused(error, call.name, call.run)
                 with contextlib.suppress(ConnectionFailedError):
-                    await call.line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(fault)))
+                    await call.stream.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(fault)))
 
     @masks_errors
     async def ListRuns(self, request: pb.RunQuery, context: Context) -> pb.RunList:  # noqa: N802  # gRPC's name
         """List the caller's runs, of every kind."""
         try:
-            self._admission.check(self._admission.line(context), request.name)
+            self._admission.check(self._admission.stream(context), request.name)
             if request.run:
                 runs = [self._admission.own(request.name, request.run)]
             else:
@@ -74,7 +74,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
     async def CancelRun(self, request: pb.RunQuery, context: Context) -> pb.RunList:  # noqa: N802  # gRPC's name
         """End one of the caller's runs, of any kind."""
         try:
-            self._admission.check(self._admission.line(context), request.name)
+            self._admission.check(self._admission.stream(context), request.name)
             run = self._admission.own(request.name, request.run)
             self._runs.cancel(run)
             await run.over.wait()
@@ -94,8 +94,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         )
 
     async def _talk(self, call: OpenCall) -> None:
-        self._admission.check_caller(call.line)
-        message = await call.line.hear("request", "attach")
+        self._admission.check_caller(call.stream)
+        message = await call.stream.hear("request", "attach")
         attached = message.HasField("attach")
         run = await (
             self._attached_run(call, message.attach)
@@ -103,7 +103,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             else self._requested_run(call, message.request)
         )
         call.run = self._runs.again(run)
-        await self._follow(call.line, call.run)
+        await self._follow(call.stream, call.run)
 
     async def _attached_run(self, call: OpenCall, query: pb.RunQuery) -> Run:
         """Find the run that the caller asked for before."""
@@ -112,7 +112,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         if run.status == "asked":
             cause = f"{run.name} waits for its consumer's offer"
             raise ConfigError(cause, "Ask again with the same output folder.")
-        await self._tell_plan(call.line, await self._preparation.plan_of(run), codecs.VERSIONS.newest)
+        await self._tell_plan(call.stream, await self._preparation.plan_of(run), codecs.VERSIONS.newest)
         return run
 
     async def _requested_run(self, call: OpenCall, message: pb.SummaryRequest) -> Run:
@@ -125,26 +125,26 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             found = self._preparation.open_summary(summaries.request_from_wire(message))
         run = call.run = _summary(found)
         plan = await self._preparation.plan_of(run)
-        await self._tell_plan(call.line, plan, version)
+        await self._tell_plan(call.stream, plan, version)
         if not plan.offered:
             with contextlib.ExitStack() as room:  # reserved until the run has D_v's rows
-                await self._preparation.accept(run, await self._hear_offer(call.line, run, plan, room))
+                await self._preparation.accept(run, await self._hear_offer(call.stream, run, plan, room))
         return run
 
-    async def _tell_plan(self, line: ConsumerCall, plan: Plan, version: int) -> None:
-        await line.tell(pb.CuratorMessage(plan=summaries.plan_to_wire(plan, version)))
+    async def _tell_plan(self, stream: ConsumerStream, plan: Plan, version: int) -> None:
+        await stream.tell(pb.CuratorMessage(plan=summaries.plan_to_wire(plan, version)))
 
     async def _hear_offer(
-        self, line: ConsumerCall, run: Run, plan: Plan, room: contextlib.ExitStack
+        self, stream: ConsumerStream, run: Run, plan: Plan, room: contextlib.ExitStack
     ) -> Offer:
         """Receive the consumer's offer; D_v itself comes in parts, and reserves room."""
-        first = await line.hear("target" if plan.cells is None else "histogram")
+        first = await stream.hear("target" if plan.cells is None else "histogram")
         offer = summaries.offer_from_messages([first], plan)
         if not first.with_validation:
             return offer
         rows = run.document.summary.validation_rows
         room.enter_context(self._room(run.consumer, rows * self._columns))
-        return replace(offer, validation=await self._hear_rows(line, rows))
+        return replace(offer, validation=await self._hear_rows(stream, rows))
 
     @contextlib.contextmanager
     def _room(self, consumer: str, values: int) -> Iterator[None]:
@@ -161,11 +161,11 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         finally:
             self._coming[consumer] -= values
 
-    async def _hear_rows(self, line: ConsumerCall, most: int) -> NDArray[np.float64]:
+    async def _hear_rows(self, stream: ConsumerStream, most: int) -> NDArray[np.float64]:
         """Receive D_v's rows; a thread decodes each part into an array, so the event loop never waits."""
         parts, size, last = list[NDArray[np.float64]](), 0, False
         while not last and sum(map(len, parts)) <= most:
-            message = await line.hear("validation")
+            message = await stream.hear("validation")
             async with self._decoding:
                 part = await asyncio.to_thread(codecs.values_from_wire, message.validation, self._columns)
             parts.append(part)
@@ -175,20 +175,20 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
                 raise ProtocolError(cause, "Leave it at home, or send fewer rows.")
         return np.concatenate(parts)
 
-    async def _follow(self, line: ConsumerCall, run: Run) -> None:
+    async def _follow(self, stream: ConsumerStream, run: Run) -> None:
         """Pass on progress, then the rows and the run's outcome."""
         async for progress in run.follow():
             if isinstance(progress, RoundProgress):
-                await line.tell(pb.CuratorMessage(progress=summaries.PROGRESS.to_wire(progress)))
+                await stream.tell(pb.CuratorMessage(progress=summaries.PROGRESS.to_wire(progress)))
         await self._preparation.ended(run)
         outcome = read_outcome(self._directory / run.name)
         if run.status == "failed" and outcome.fault is not None:
             raise outcome.fault
         for part in any_rows_to_wire(outcome.sealed or _rows(outcome.table)):
-            await line.tell(pb.CuratorMessage(summary=part))
+            await stream.tell(pb.CuratorMessage(summary=part))
         if (head := self._preparation.head()) is not None:
-            await line.tell(pb.CuratorMessage(head=HEAD.to_wire(head)))
-        await line.tell(pb.CuratorMessage(outcome=summaries.OUTCOME.to_wire(outcome.outcome)))
+            await stream.tell(pb.CuratorMessage(head=HEAD.to_wire(head)))
+        await stream.tell(pb.CuratorMessage(outcome=summaries.OUTCOME.to_wire(outcome.outcome)))
 
 
 def _summary(run: Run) -> Run:

@@ -1,4 +1,4 @@
-"""Call of one consumer, on the curator's side."""
+"""Messages of one consumer's call, on the curator's side."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,8 @@ from fedkme.wire.v1 import summaries_pb2 as pb
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class ConsumerCall:
-    """Call of one consumer; a time limit on each message keeps a silent consumer from delaying the others."""
+class ConsumerStream:
+    """Stream of one consumer; a time limit on each message keeps a silent one from delaying others."""
 
     def __init__(self, context: Context, progress_s: float, certificates: CertificateCheck) -> None:
         self._context = context
