@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,11 @@ import typer
 
 from fedkme import durable
 from fedkme.answers.rules import RowRules, dummies
+from fedkme.arrays import FloatArray
 from fedkme.config import dump_toml, toml_text
 from fedkme.drafts.checking import Checked, edit_lines, report_lines
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.dictionary import draft_files
-from fedkme.drafts.drafting import Draft
 from fedkme.drafts.edits import Change, Place, edited, place_of, plain_schema, section_changes
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import remark_lines, text_of
@@ -25,7 +26,8 @@ from fedkme.durable import create
 from fedkme.errors import ConfigError, DataError, FedkmeError
 from fedkme.tables.data_file import DataFile, as_file
 from fedkme.tables.files import load_table
-from fedkme.tables.schema import load_schema, schema_from
+from fedkme.tables.schema import Schema, load_schema, schema_from
+from fedkme.tables.table import Table
 from fedkme.tables.text import csv_text, dummy_columns
 from fedkme.verbs import AsJson, Verbs, print_json
 from operate.proposed_rules import functions_in, orders_in, sums_in, whole_columns
@@ -54,22 +56,21 @@ def draft(
     drafted = draft_files(samples, label, gaps=gaps)
     for line in remark_lines(drafted) if out else ():
         typer.echo(line, err=True)
-    _put(text_of(drafted) + "".join(f"{line}\n" for line in _functions(drafted)), out)
-
-
-def _functions(drafted: Draft) -> Iterator[str]:
-    """Lines of a draft that propose derived columns, if the samples can be read through it."""
-    schema = drafted.schema()
-    try:
+    schema, tables = drafted.schema(), list[Table]()
+    with contextlib.suppress(FedkmeError):
         tables = [load_table(file, schema, "the sample") for file in drafted.files if drafted.from_data]
-    except FedkmeError:
-        return
-    if not tables:
-        return
-    whole = whole_columns(schema, tables)
-    if orders := orders_in(schema, whole):
-        yield "\n# These dates are in order in all rows of the sample. If always, put above the columns:"
-        yield f"# order = {toml_text(orders)}"
+    whole = whole_columns(schema, tables) if tables else {}
+    head, columns, rest = text_of(drafted).partition("[[columns]]")
+    order = ""
+    if orders := orders_in(schema, whole) if whole else []:
+        order = "# These dates are in order in all rows of the sample. If always:\n"
+        order += f"# order = {toml_text(orders)}\n\n"
+    functions = "".join(f"{line}\n" for line in _functions(schema, whole)) if whole else ""
+    _put(head + order + columns + rest + functions, out)
+
+
+def _functions(schema: Schema, whole: Mapping[str, FloatArray]) -> Iterator[str]:
+    """Lines of a draft that propose derived columns, by the samples' rows."""
     for name, derived in {**functions_in(schema, whole), **sums_in(schema, whole)}.items():
         sources = "', '".join(derived.sources)
         yield f"\n# '{name}' follows from '{sources}' in all rows of the sample. If always:"

@@ -97,9 +97,9 @@ class Schema(PublicRules):
         label = [self.label.name] if self.label else []
         person = [self.person.column] if self.person else []
         used = Counter([*self.names, *label, *person, *self.ignore])
-        twice = [name for name, times in used.items() if times > 1]
-        if twice:
-            raise ValueError(f"the name '{twice[0]}' is used twice")
+        if twice := [name for name, times in used.items() if times > 1]:
+            ignored = "; take its table out, or list it no longer under 'ignore'"
+            raise ValueError(f"the name '{twice[0]}' is used twice{ignored * (twice[0] in self.ignore)}")
         self.check_names([*self.names, *label])
         return self
 

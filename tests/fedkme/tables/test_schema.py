@@ -240,7 +240,10 @@ BAD_FILES = {
     "integer bounds": (AGE.replace("120", "1.5") + "integer = true\n", "not whole numbers"),
     "no columns": ("columns = []\n", "columns"),
     "column twice": (AGE + AGE, "'age' is used twice"),
-    "ignored column": ('ignore = ["age"]\n' + AGE, "'age' is used twice"),
+    "ignored column": (
+        'ignore = ["age"]\n' + AGE,
+        "'age' is used twice; take its table out, or list it no longer under 'ignore'",
+    ),
     "block twice": (AGE + "count = 2\n" + AGE.replace("age", "age1"), "'age1' is used twice"),
     "category twice": (COLOUR.replace("blue", "red"), "lists a category twice"),
     "missing category": (COLOUR + 'missing = "gap"\n', "not one of its categories"),
