@@ -97,7 +97,7 @@ def number_spec(
     elif decimals := _decimals(sample.decimals):
         spec["decimals"] = decimals
     if not kept and _are_listed(inside, sample.whole):
-        shape = {key: value for key, value in shape.items() if key != "atoms"} | {"values": sorted(inside)}
+        shape["values"] = sorted(inside)
     for key in ("atoms", "values"):
         if key in shape:
             shape[key] = _written(shape[key], sample.whole)

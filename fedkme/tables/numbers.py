@@ -146,8 +146,8 @@ class Numeric(Settings):
             if not (whole and all(a < b for a, b in pairwise(numbers))) or numbers != self._inside(numbers):
                 why = "do not increase inside its bounds, whole if it is"
                 raise ValueError(f"'{key}' of column '{self.name}' {why}")
-        if self.values and (self.cuts or self.atoms or self.count > 1):
-            raise ValueError(f"column '{self.name}' has 'values' beside 'cuts', 'atoms' or 'count'")
+        if self.values and (self.cuts or self.count > 1 or not {*self.atoms} <= {*self.values}):
+            raise ValueError(f"column '{self.name}' has 'values' beside 'cuts', 'count' or other 'atoms'")
         return self
 
     def _inside(self, numbers: Iterable[float]) -> tuple[float, ...]:
@@ -213,10 +213,10 @@ class Numeric(Settings):
             return np.rint(values)
         return values if self.decimals is None else np.clip(np.round(values, self.decimals), *self.bounds)
 
-    def levels_of(self, values: FloatArray) -> NDArray[np.int64]:
-        """Number of each value among `singles`, from 1; 0 if the value is none of them."""
+    def levels_of(self, values: FloatArray, among: tuple[float, ...] | None = None) -> NDArray[np.int64]:
+        """Number of each value among some, or `singles`, from 1; 0 if the value is none of them."""
         levels = np.zeros(np.shape(values), dtype=np.int64)
-        for level, single in enumerate(self.singles, 1):
+        for level, single in enumerate(self.singles if among is None else among, 1):
             levels[values == single] = level
         return levels
 
@@ -247,7 +247,7 @@ class Numeric(Settings):
             return self.axis.place(self.moved(filled))
         # An atom may lie outside the bounds; any other value there is a fault, or is clipped.
         places = self.axis.place(np.clip(filled, *self.bounds))
-        hot = self.levels_of(filled) == np.arange(len(self.atoms) + 1)
+        hot = self.levels_of(filled, self.atoms) == np.arange(len(self.atoms) + 1)
         return np.concatenate([places, np.where(hot, math.sqrt(0.5), 0.0)], axis=1)
 
     def decode(self, block: FloatArray) -> FloatArray:

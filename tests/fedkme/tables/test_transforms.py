@@ -131,7 +131,7 @@ def test_an_atom_is_a_bin_of_its_own_and_cuts_are_the_bins() -> None:
 
 LISTED = Schema(
     columns=(
-        Numeric(name="dose", bounds=(0, 500), values=(2.5, 10, 500), clip=True),
+        Numeric(name="dose", bounds=(0, 500), values=(2.5, 10, 500), atoms=(10,), clip=True),
         Numeric(name="band", bounds=(0, 10**6), values=(0, 999, 10**6), integer=True, nullable=True),
     )
 )
@@ -195,7 +195,7 @@ def test_a_schema_file_has_them_and_digests_of_others_are_as_they_were(tmp_path:
         ({"decimals": 2, "integer": True}, "'integer' and has 'decimals'"),
         ({"values": [1, 1]}, "'values' of column 'x' do not increase"),
         ({"values": [1, 11]}, "inside its bounds"),
-        ({"values": [1, 2], "atoms": [1]}, "'values' beside"),
+        ({"values": [1, 2], "atoms": [3]}, "'values' beside"),
         ({"values": ["a", "b"], "nullable": True}, "number"),
         ({"values": [1, 9], "missing": 5}, "none of its values"),
     ],
