@@ -10,7 +10,9 @@ Pairs show nothing of a label that is the XOR of some columns. A screen does:
    more columns follow, with the noise in which all but a full dependence hides, where it costs little;
 3. what hides within halves shows in products of finer signs, nearly a basis of the functions of 4 groups of a
    number or 8 of a category. Blocks of two numbers, of any two columns, and of three columns (numbers by
-   halves) with the label and without, each with its share, or none where its noise would hide a dependence;
+   halves) with the label and without, each with its share, or none where its noise would hide a dependence.
+   Pairs whose rough tables tell nothing are screened, too: of two numbers a product of scores tells no more
+   than what rises or falls, and where one class has most rows their parity shows beside the label's;
 4. a set S of m_S parities t_f with noise sigma stands out where sum_f (t_f - N E_model f)^2 / v is larger
    than a chi-square of m_S degrees is with a chance of ERROR over the sizes, the sets of a size and the
    blocks of S, which are added one after another; v = sigma^2 + N + N^2 / n counts the noise, the rows' own
@@ -69,6 +71,8 @@ budget that a size may have anyway, for less noise."""
 NUMBERS_SHARE, PAIRS_SHARE, TRIPLES_SHARE = 0.0075, 0.01, 0.015
 """Most budget of finer signs: of two numbers, of any two columns, and of three columns, each with the label;
 and the last again for three columns without it."""
+HIDDEN_SHARE = 0.015
+"""Most budget of pairs whose rough tables tell nothing."""
 FINER_DEVIATIONS, MOST_DEVIATIONS = 5.0, 20.0
 """Deviations of the noise of finer signs that VISIBLE N is at least, and at most, as more tell no more."""
 ERROR = 0.01
@@ -135,7 +139,9 @@ class Again:
     fits: bool
 
 
-def plan_screen(codes: Codes, model: Model, rows: int, total: float) -> ScreenPlan | None:
+def plan_screen(
+    codes: Codes, model: Model, rows: int, total: float, hidden: Sequence[Clique] = ()
+) -> ScreenPlan | None:
     """Choose the sets to screen: all sets of each size whose dependences would show at this N.
 
     Args:
@@ -143,6 +149,7 @@ def plan_screen(codes: Codes, model: Model, rows: int, total: float) -> ScreenPl
         model: model so far, by whose columns groups are cut.
         rows: N.
         total: mu^2 of the whole release.
+        hidden: pairs whose rough tables tell nothing.
 
     Returns:
         The question; None where no size is worth its noise.
@@ -167,7 +174,7 @@ def plan_screen(codes: Codes, model: Model, rows: int, total: float) -> ScreenPl
                 for size in range(least, least + len(sigmas))
             ]
             plan = ScreenPlan(tuple(groups), tuple(map(tuple, halves)), tuple(sigmas))
-            return _with_finer(plan, codes, model, rows, total)
+            return _with_finer(plan, codes, model, rows, total, hidden)
     return None
 
 
@@ -181,7 +188,9 @@ def _products(ladders: Sequence[Sequence[int]], size: int, endings: Sequence[Cli
     ]
 
 
-def _with_finer(plan: ScreenPlan, codes: Codes, model: Model, rows: int, total: float) -> ScreenPlan:
+def _with_finer(
+    plan: ScreenPlan, codes: Codes, model: Model, rows: int, total: float, hidden: Sequence[Clique]
+) -> ScreenPlan:
     """Add products of further signs to a plan, a block each, where a dependence would show."""
     groups, ladders, endings = list(plan.groups), dict[int, list[int]](), list[Clique]()
     for place, each in enumerate(plan.groups):
@@ -204,11 +213,16 @@ def _with_finer(plan: ScreenPlan, codes: Codes, model: Model, rows: int, total: 
     else:
         kinds = [(NUMBERS_SHARE + PAIRS_SHARE, 3, [numbers], [()])]
     kinds.append((TRIPLES_SHARE, 3, names, [()]))
+    apart = {pair for pair in hidden if codes.label not in pair}
+    fewer = [[ladder[:most] for ladder in ladders.values()] for most in (NAME_GROUPS, 2, 1)]
+    kinds.append((HIDDEN_SHARE, 2, fewer, [()]))
     blocks, sigmas = [*plan.blocks], [*plan.sigmas]
     taken = {product for block in blocks for product in block}
     for share, size, finest, ends in kinds:
         for signs in finest:
             block = [product for product in _products(signs, size, ends) if product not in taken]
+            if size == 2 and ends == [()]:
+                block = [pair for pair in block if tuple(sorted(groups[s].column for s in pair)) in apart]
             least = VISIBLE * rows / MOST_DEVIATIONS
             sigma = max(least, parity_sigma(share * total, len(block))) if block else math.inf
             if len(taken) + len(block) <= MOST_PARITIES and FINER_DEVIATIONS * sigma <= VISIBLE * rows:
@@ -286,7 +300,8 @@ def apart(dependences: Iterable[Dependence], label: int | None, last: bool) -> l
     """Choose the surest dependences of which no two share a column but the label.
 
     A dependence that shares a column with a surer one may be its echo: the next round, whose model has the
-    surer one, tells. No round follows the last one, so there it is left out only where all of its columns are
+    surer one, tells. One with the label is an echo of its other columns where these stand out without it. No
+    round follows the last one, so there it is left out only where all of its columns are
     among those of a surer one.
 
     Args:
@@ -295,6 +310,10 @@ def apart(dependences: Iterable[Dependence], label: int | None, last: bool) -> l
         last: no round follows.
     """
     chosen: list[Dependence] = []
+    alone = {each.columns for each in dependences}
+    dependences = [
+        each for each in dependences if each.columns[:-1] not in alone or each.columns[-1] != label
+    ]
     for each in dependences:
         columns = {*each.columns} - {label}
         shared = [columns & {*other.columns} for other in chosen]

@@ -127,7 +127,8 @@ async def rounds(
     model = fit(sizes, fitted, rows, _ITERATIONS, start)
     for number in range(ROUNDS):
         if screened is not None and number == SCREEN_ROUND:
-            screen = await _screen(oracle, budget, screened, model, rows, report)
+            hidden = [measurement.clique for measurement in weak]
+            screen = await _screen(oracle, budget, screened, model, rows, report, hidden)
         have = [*(measurement.clique for measurement in (*fitted, *grouped)), *model.zeros]
         again = list[Again]()
         if screened is not None and screen is not None:
@@ -161,10 +162,16 @@ async def rounds(
 
 
 async def _screen(
-    oracle: NoisyOracle, budget: BudgetFilter, screened: Codes, model: Model, rows: int, report: ReportStage
+    oracle: NoisyOracle,
+    budget: BudgetFilter,
+    screened: Codes,
+    model: Model,
+    rows: int,
+    report: ReportStage,
+    hidden: Sequence[Clique],
 ) -> Screen | None:
     """Pay and ask for the screen, if it is worth its noise."""
-    plan = plan_screen(screened, model, rows, budget.total)
+    plan = plan_screen(screened, model, rows, budget.total, hidden)
     if plan is None:
         return None
     counts = [len(block) for block in plan.blocks]

@@ -46,14 +46,15 @@ def finer_signs(codes: Codes, model: Model, halves: Groups) -> Iterator[Groups]:
     """Further pairs of groups of a column: with its halves, nearly a basis of the functions of its groups.
 
     The groups are of about equal mass. Of their Walsh functions the one follows that differs most, by the
-    model's mass, from a combination of those before.
+    model's mass, from a combination of those before; of a number the middle against both ends comes first.
     """
-    most = NUMBER_GROUPS if halves.column in codes.orders else NAME_GROUPS
-    group_of = of_equal_mass(codes, model, halves.column, most)
+    ordered = halves.column in codes.orders
+    group_of = of_equal_mass(codes, model, halves.column, NUMBER_GROUPS if ordered else NAME_GROUPS)
+    masks = range(1, 1 << max(group_of).bit_length())
     root = np.sqrt(np.maximum(model.probabilities((halves.column,)), 0.0))
     walsh = [
         tuple((group & mask).bit_count() & 1 for group in group_of)
-        for mask in range(1, 1 << max(group_of).bit_length())
+        for mask in (reversed(masks) if ordered else masks)
     ]
     known = root[:, None] / np.linalg.norm(root)
     rest = root * (1.0 - 2.0 * np.array(halves.of))
