@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +20,7 @@ from fedkme.drafts.checking import Checked, edit_lines, report_lines
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.edits import Change, Place, edited, place_of, plain_schema, section_changes
+from fedkme.drafts.numbers import outwards
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import remark_lines, text_of
 from fedkme.durable import create
@@ -31,6 +32,9 @@ from fedkme.tables.table import Table
 from fedkme.tables.text import csv_text, dummy_columns
 from fedkme.verbs import AsJson, Verbs, print_json
 from operate.proposed_rules import functions_in, orders_in, sums_in, whole_columns
+
+_CLOSE = 0.25
+"""Most range of the days between two dates, for the range of the first, of which a column is proposed."""
 
 app = Verbs("Draft a public schema, check files against it, make random rows for a rehearsal.")
 
@@ -65,7 +69,8 @@ def draft(
     if orders := orders_in(schema, whole) if whole else []:
         order = "# These dates are in order in all rows of the sample. If always:\n"
         order += f"# order = {toml_text(orders)}\n\n"
-    functions = "".join(f"{line}\n" for line in _functions(schema, whole)) if whole else ""
+    proposed = (*_functions(schema, whole), *_days_between(orders, whole)) if whole else ()
+    functions = "".join(f"{line}\n" for line in proposed)
     _put(head + order + columns + rest + functions, out)
 
 
@@ -76,6 +81,22 @@ def _functions(schema: Schema, whole: Mapping[str, FloatArray]) -> Iterator[str]
         yield f"\n# '{name}' follows from '{sources}' in all rows of the sample. If always:"
         text = dump_toml({"derived": {name: derived.model_dump(exclude_defaults=True)}})
         yield from (f"# {line}" for line in text.splitlines() if line)
+
+
+def _days_between(orders: Iterable[tuple[str, str]], whole: Mapping[str, FloatArray]) -> Iterator[str]:
+    """Lines of a draft that propose a column of the days between two dates which are close in the samples."""
+    days = {(first, last): whole[last] - whole[first] for first, last in orders}
+    sums = dict[str, str]()
+    for (first, last), between in sorted(days.items(), key=lambda each: float(np.ptp(each[1]))):
+        close = np.ptp(between) <= _CLOSE * np.ptp(whole[first])
+        if close and first not in sums and last not in {*sums, *sums.values()}:
+            sums[last], name = first, f"days_to_{last}"
+            bounds = [0, int(outwards(0.0, float(between.max()))[1])]
+            column = {"kind": "numeric", "name": name, "bounds": bounds, "clip": True, "integer": True}
+            rule = {"columns": [column], "derived": {last: {"sum_of": [first, name]}}}
+            yield f"\n# '{last}' is soon after '{first}': made rows keep the days if these are a column,"
+            yield "# which files may lack. To have it:"
+            yield from (f"# {line}" for line in dump_toml(rule).splitlines() if line)
 
 
 @app.verb(

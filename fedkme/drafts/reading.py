@@ -19,9 +19,9 @@ from fedkme.drafts.words import meanings, means_nothing, plain, plain_name, same
 from fedkme.errors import FedkmeError
 from fedkme.tables.axis import codes_beyond
 from fedkme.tables.cells import Cells, day_of, days_of, texts
-from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names
+from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.csv_rows import Part
-from fedkme.tables.data_file import DataFile, FileColumn
+from fedkme.tables.data_file import DataFile, FileColumn, allowed_names, named, needed_names
 from fedkme.tables.dates import day_in_form
 from fedkme.tables.files import Examined, examine, examine_parts, load_rows, read_parts_of, rows_from_columns
 from fedkme.tables.names import Category, Label

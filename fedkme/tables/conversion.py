@@ -2,34 +2,27 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedkme.errors import DataError
+from fedkme.arrays import FloatArray
 from fedkme.tables.axis import codes_apart
-from fedkme.tables.cells import TRUTH, Cells, as_seen, distinct, foreign, normal, plain_numbers, texts
-from fedkme.tables.data_file import DataFile
+from fedkme.tables.cells import TRUTH, Cells, distinct, foreign, normal, plain_numbers, texts
+from fedkme.tables.data_file import PLAIN, DataFile, some
 from fedkme.tables.dates import date_reader
 from fedkme.tables.names import GAPS, Category, Label
 from fedkme.tables.numbers import CLIPPED, FILL_GAPS, Numeric
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import FaultyCells, Table, joined
 
-PLAIN = DataFile(path=Path())
-"""File without settings: it uses the schema's words throughout."""
-
 NOBODY = "Fill the empty cells: a row of nobody could be anybody's."
 """Remedy for rows without a person."""
-
-MOST_MISSING = 12
-"""Missing columns that an error names."""
 
 UNLABELLED = "rows without a label, left out"
 """Description of rows that `drop_unlabelled` leaves out."""
@@ -97,6 +90,7 @@ def convert(
     """
     findings = _Findings()
     parts: list[NDArray[Any]] = []
+    columns = {**columns, **_differences(columns, schema, file)}
     for spec in schema.columns:
         for name in spec.names:
             if isinstance(spec, Numeric):
@@ -163,84 +157,6 @@ def _merged(parts: Iterable[Sequence[FaultyCells]], starts: Sequence[int]) -> li
     return [FaultyCells(*kind, np.concatenate(places)) for kind, places in rows.items()]
 
 
-def named(columns: Mapping[str, Cells], schema: Schema, file: DataFile, party: str) -> dict[str, Cells]:
-    """Rename the columns of a file to the schema's names.
-
-    Raises:
-        DataError: two columns would have the same name.
-    """
-    given = {as_seen(own.source): name for name, own in file.columns.items() if own.source is not None}
-    if strangers := sorted(set(file.columns) - set(_described(schema))):
-        cause = f"{party}: the schema has no column {some(strangers)}, of which the file's settings tell"
-        raise DataError(cause, "Name columns there as the schema does, and with 'from' as the file does.")
-    renamed: dict[str, Cells] = {}
-    for name, cells in columns.items():
-        new = given.get(as_seen(name), as_seen(name))
-        if new in renamed or (new != name and new in columns):
-            cause = f"{party}: two columns of the file are '{new}'"
-            raise DataError(cause, "Remove one, or correct 'from'.")
-        renamed[new] = cells
-    return renamed
-
-
-def check_names(
-    present: Collection[str], needed: Collection[str], allowed: Iterable[str], what: str, party: str
-) -> None:
-    """Refuse a file that lacks a column, or has one that the schema does not describe.
-
-    Raises:
-        DataError: names the missing columns, which are public; else up to three surplus columns.
-    """
-    missing = sorted(set(needed) - set(present))
-    if missing:
-        cause = f"{party}: the file has no {what} {some(missing, MOST_MISSING)}"
-        remedy = f"Say with 'from' what the file calls it, add it, or take the schema of this file's {what}s."
-        if len(missing) == len(set(needed)) and any(map(_is_value, present)):
-            cause = f"{party}: the first line of the file has no names of columns"
-            remedy = f"Write them above the rows: {some(list(needed), MOST_MISSING)}."
-        elif len(present) == 1 < len(needed):
-            remedy = (
-                "It has one column: say with 'sep' what stands between cells; `fedkme schema check` finds it."
-            )
-        raise DataError(cause, remedy)
-    extra = sorted(set(present) - set(needed) - set(allowed))
-    if extra:
-        cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"
-        raise DataError(cause, "List it under 'ignore' of the file's settings or of the schema.")
-
-
-def _is_value(name: str) -> bool:
-    """Check for what is no name of a column: a number with a point or a sign, or bytes that are no text."""
-    with suppress(ValueError):
-        return math.isfinite(float(name)) and not name.isdecimal()
-    return any(sign < " " and not sign.isspace() for sign in name)
-
-
-def some(names: Sequence[str], most: int = 3) -> str:
-    """Up to `most` names in quotes, and the number of further names."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(f"'{name}'" for name in names[:most]) + more
-
-
-def needed_names(schema: Schema, *, of_persons: bool) -> list[str]:
-    """Columns that a file must have."""
-    derived = {mark.name for mark, _ in schema.gaps}
-    person = [schema.person.column] if schema.person and of_persons else []
-    return [name for name in schema.names if name not in derived] + person
-
-
-def allowed_names(schema: Schema, file: DataFile = PLAIN) -> list[str]:
-    """Columns that a file may have, and names that its settings give to them."""
-    sources = [own.source for own in file.columns.values() if own.source is not None]
-    return [*_described(schema), *schema.ignore, *file.ignore, *sources]
-
-
-def _described(schema: Schema) -> list[str]:
-    label = [schema.label.name] if schema.label else []
-    person = [schema.person.column] if schema.person else []
-    return [*schema.names, *label, *person]
-
-
 def labelled_rows(
     columns: dict[str, Cells], schema: Schema, file: DataFile
 ) -> tuple[dict[str, Cells], NDArray[np.int64] | slice]:
@@ -265,6 +181,23 @@ def _words(name: str, file: DataFile, na: Iterable[str]) -> dict[str, str]:
     """Words of a file and of the schema with their meanings; "" means nothing."""
     own = file.column(name)
     return {**dict.fromkeys([*na, *file.na, *own.na], ""), **own.map}
+
+
+def _differences(columns: Mapping[str, Cells], schema: Schema, file: DataFile) -> dict[str, FloatArray]:
+    """Last parts of sums that a file lacks: the sum less its other parts, NaN where one is empty."""
+    numeric = {each.name: each for each in schema.columns if isinstance(each, Numeric)}
+    parts = dict[str, FloatArray]()
+    for name, (total, others) in schema.differences.items():
+        if name not in columns and {name, total, *others} <= numeric.keys():
+            sizes = [
+                np.where(spec.gaps(read), math.nan, read)
+                for spec in map(numeric.__getitem__, (total, *others))
+                for read in [
+                    _numbers(columns[spec.name], spec.name, file, spec, _Findings()).astype(np.float64)
+                ]
+            ]
+            parts[name] = sizes[0] - sum(sizes[1:])
+    return parts
 
 
 def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings) -> NDArray[Any]:

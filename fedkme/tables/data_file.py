@@ -1,20 +1,24 @@
-"""Settings of a party's own file of rows: its path, and how its cells translate to the public schema.
+"""Settings of a party's own file of rows: its path, and how its columns and cells become those of the schema.
 
 The settings are private: each party has its own, in its configuration, and no other party sees them.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.tables.cells import MINUS, Text, plain_number
+from fedkme.errors import DataError
+from fedkme.tables.cells import MINUS, Cells, Text, as_seen, plain_number
 from fedkme.tables.dates import DateForm
+from fedkme.tables.schema import Schema
 
 _MARKS = {"": "", ",": ",", ".": ".", " ": " \u00a0\u202f", "'": "'\u2019"}
 """Signs between thousands by their names: spaces of three widths, apostrophes of two forms."""
@@ -195,3 +199,87 @@ def placed(source: Source, directory: Path) -> Source:
 def path_of(source: Source) -> Path:
     """Path of a file of rows."""
     return source.path if isinstance(source, DataFile) else source
+
+
+PLAIN = DataFile(path=Path())
+"""File without settings: it uses the schema's words throughout."""
+MOST_MISSING = 12
+"""Missing columns that an error names."""
+
+
+def named(columns: Mapping[str, Cells], schema: Schema, file: DataFile, party: str) -> dict[str, Cells]:
+    """Rename the columns of a file to the schema's names.
+
+    Raises:
+        DataError: two columns would have the same name.
+    """
+    given = {as_seen(own.source): name for name, own in file.columns.items() if own.source is not None}
+    if strangers := sorted(set(file.columns) - set(_described(schema))):
+        cause = f"{party}: the schema has no column {some(strangers)}, of which the file's settings tell"
+        raise DataError(cause, "Name columns there as the schema does, and with 'from' as the file does.")
+    renamed: dict[str, Cells] = {}
+    for name, cells in columns.items():
+        new = given.get(as_seen(name), as_seen(name))
+        if new in renamed or (new != name and new in columns):
+            cause = f"{party}: two columns of the file are '{new}'"
+            raise DataError(cause, "Remove one, or correct 'from'.")
+        renamed[new] = cells
+    return renamed
+
+
+def check_names(
+    present: Collection[str], needed: Collection[str], allowed: Iterable[str], what: str, party: str
+) -> None:
+    """Refuse a file that lacks a column, or has one that the schema does not describe.
+
+    Raises:
+        DataError: names the missing columns, which are public; else up to three surplus columns.
+    """
+    missing = sorted(set(needed) - set(present))
+    if missing:
+        cause = f"{party}: the file has no {what} {some(missing, MOST_MISSING)}"
+        remedy = f"Say with 'from' what the file calls it, add it, or take the schema of this file's {what}s."
+        if len(missing) == len(set(needed)) and any(map(_is_value, present)):
+            cause = f"{party}: the first line of the file has no names of columns"
+            remedy = f"Write them above the rows: {some(list(needed), MOST_MISSING)}."
+        elif len(present) == 1 < len(needed):
+            remedy = (
+                "It has one column: say with 'sep' what stands between cells; `fedkme schema check` finds it."
+            )
+        raise DataError(cause, remedy)
+    extra = sorted(set(present) - set(needed) - set(allowed))
+    if extra:
+        cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"
+        raise DataError(cause, "List it under 'ignore' of the file's settings or of the schema.")
+
+
+def _is_value(name: str) -> bool:
+    """Check for what is no name of a column: a number with a point or a sign, or bytes that are no text."""
+    with suppress(ValueError):
+        return math.isfinite(float(name)) and not name.isdecimal()
+    return any(sign < " " and not sign.isspace() for sign in name)
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """Up to `most` names in quotes, and the number of further names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"'{name}'" for name in names[:most]) + more
+
+
+def needed_names(schema: Schema, *, of_persons: bool) -> list[str]:
+    """Columns that a file must have."""
+    derived = {*schema.differences, *(mark.name for mark, _ in schema.gaps)}
+    person = [schema.person.column] if schema.person and of_persons else []
+    return [name for name in schema.names if name not in derived] + person
+
+
+def allowed_names(schema: Schema, file: DataFile = PLAIN) -> list[str]:
+    """Columns that a file may have, and names that its settings give to them."""
+    sources = [own.source for own in file.columns.values() if own.source is not None]
+    return [*_described(schema), *schema.ignore, *file.ignore, *sources]
+
+
+def _described(schema: Schema) -> list[str]:
+    label = [schema.label.name] if schema.label else []
+    person = [schema.person.column] if schema.person else []
+    return [*schema.names, *label, *person]

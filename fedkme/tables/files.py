@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedkme import durable
 from fedkme.errors import DataError, MissingDependencyError
-from fedkme.tables import conversion
+from fedkme.tables import conversion, data_file
 from fedkme.tables.cells import Cells, cells_of, column_names, columns_of, texts
 from fedkme.tables.csv_rows import Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
@@ -121,11 +121,11 @@ def examine_parts(
     names: list[str] = []
     rows = 0
     for part in parts:
-        columns = conversion.named(part.columns, schema, file, party)
+        columns = data_file.named(part.columns, schema, file, party)
         if not converted:
-            needed = conversion.needed_names(schema, of_persons=of_persons)
-            allowed = conversion.allowed_names(schema, file)
-            conversion.check_names(columns, needed, allowed, "column", party)
+            needed = data_file.needed_names(schema, of_persons=of_persons)
+            allowed = data_file.allowed_names(schema, file)
+            data_file.check_names(columns, needed, allowed, "column", party)
         names = list(columns)
         columns, places = conversion.labelled_rows(columns, schema, file)
         converted.append(conversion.convert(columns, schema, file, of_persons=of_persons))
@@ -166,7 +166,7 @@ def table_from_columns(
     party: str,
     *,
     of_persons: bool = False,
-    file: DataFile = conversion.PLAIN,
+    file: DataFile = data_file.PLAIN,
 ) -> Table:
     """Build a table from the columns of a file: names become indices, the dtype the narrowest common one.
 
@@ -189,7 +189,7 @@ def rows_from_columns(
     party: str,
     *,
     of_persons: bool = False,
-    file: DataFile = conversion.PLAIN,
+    file: DataFile = data_file.PLAIN,
 ) -> Examined:
     """Build a table as `table_from_columns` does, with the person of each row.
 
@@ -206,7 +206,7 @@ def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -
     arrays = read_arrays(path, party)
     person = [schema.person.column] if schema.person else []
     needed = ["x", *person] if of_persons else ["x"]
-    conversion.check_names(arrays, needed, ["y", *person, *schema.ignore], "array", party)
+    data_file.check_names(arrays, needed, ["y", *person, *schema.ignore], "array", party)
     table = table_from_arrays(arrays["x"], arrays.get("y"))
     schema.check_form(table, party)
     faults = list(schema.faults(table.values))

@@ -37,7 +37,7 @@ class DerivedColumn(Settings):
     values: Annotated[Mapping[Name, FiniteFloat | Text], _HASHED] = Field(default_factory=HashedMapping)
     """Value for each category of that column: a number, or a category."""
     sum_of: tuple[Name, ...] = ()
-    """Numbers that add up to the column."""
+    """Numbers that add up to the column, or a date and days; files may lack the last one, which follows."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -74,6 +74,12 @@ class PublicRules(Settings):
     def has_rules(self) -> bool:
         """True if rows have to obey a rule."""
         return bool(self.never or self.order or self.derived)
+
+    @property
+    def differences(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Sum, and its other parts, of each last part of a sum."""
+        sums = {name: each.sum_of for name, each in self.derived.items() if each.sum_of}
+        return {parts[-1]: (name, parts[:-1]) for name, parts in sums.items()}
 
     def check_names(self, names: Sequence[str]) -> None:
         """Refuse rules about columns that are not there, or that go round in a circle.

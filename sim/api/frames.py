@@ -13,8 +13,7 @@ from fedkme.config import validate
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.cells import columns_of, is_table
-from fedkme.tables.conversion import PLAIN, allowed_names
-from fedkme.tables.data_file import DataFile, as_file
+from fedkme.tables.data_file import PLAIN, DataFile, allowed_names, as_file
 from fedkme.tables.names import NO_GAP, Category
 from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema, load_schema, schema_from

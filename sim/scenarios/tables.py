@@ -14,8 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, Pos
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.tables.cells import Cells
-from fedkme.tables.conversion import PLAIN, allowed_names
-from fedkme.tables.data_file import DataFile, Source, as_file
+from fedkme.tables.data_file import PLAIN, DataFile, Source, allowed_names, as_file
 from fedkme.tables.files import load_table, read_columns, table_from_columns
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
