@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from fedkme.arrays import FloatArray
 from fedkme.tables.cells import day_of
 
+_FLOAT32 = 2.0**-23
 FAR = 1e100
 """Largest number of a schema: sums of products of several are finite."""
 
@@ -23,6 +25,14 @@ def are_bounds(low: float, high: float) -> bool:
     """Check whether bounds are finite and far enough apart for their bins to be told apart."""
     apart = max(1.0 / FAR, 64.0 * math.ulp(max(-low, high)))
     return low >= -FAR and high <= FAR and high - low >= apart
+
+
+def equal_to(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
+    """Mark values that are a number up to the precision of float32, in which files and frames may have it."""
+    if values.dtype.kind in "biu" or not math.isfinite(number):
+        return np.asarray(values == number)
+    with np.errstate(invalid="ignore"):  # of infinities
+        return np.asarray(np.abs(values - number) <= _FLOAT32 * abs(number))
 
 
 def nearest_of(choices: Sequence[float], numbers: FloatArray) -> FloatArray:
@@ -126,7 +136,7 @@ _MOST_SMALL = 5
 """Different codes of a survey from -1 to -9 in one column, at most."""
 MAY_BE_CODES = CODES.union(_SMALL)
 """All numbers that `codes_apart` may mark."""
-_LISTED = np.array(sorted(CODES))
+_LISTED = np.unique([*CODES, *(float(np.float32(code)) for code in CODES if abs(code) < 2.0**127)])
 _FIRST_DAYS = """
 0001-01-01 1111-11-11 1582-10-14 1582-10-15 1601-01-01 1753-01-01 1800-01-01 1899-12-30 1899-12-31 1900-01-01
 1901-01-01 1904-01-01 1960-01-01 1970-01-01

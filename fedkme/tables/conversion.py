@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.tables.axis import codes_apart
+from fedkme.tables.axis import codes_apart, equal_to
 from fedkme.tables.cells import TRUTH, Cells, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.data_file import PLAIN, DataFile, some
 from fedkme.tables.dates import date_reader
@@ -248,7 +248,7 @@ def _numbers(
 
 def _recoded(numbers: NDArray[Any], codes: Mapping[float, float]) -> NDArray[Any]:
     """Numbers with the meanings of codes in their place."""
-    masks = [(numbers == code, meaning) for code, meaning in codes.items()]
+    masks = [(equal_to(numbers, code), meaning) for code, meaning in codes.items()]
     if any(mask.any() for mask, _ in masks):
         numbers = numbers.astype(np.result_type(numbers, np.float32))
         for mask, meaning in masks:
@@ -312,7 +312,7 @@ def _gaps(numbers: NDArray[Any], mark: Category, schema: Schema) -> NDArray[Any]
     spec, values = schema.number_of(mark), numbers.astype(np.float64)
     kinds = spec.gaps(values).astype(np.uint8)
     for kind, code in enumerate(spec.missing_codes if mark.categories != GAPS else (), 2):
-        kinds[values == code] = kind
+        kinds[equal_to(values, code)] = kind
     return kinds
 
 

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat, field_serializer, mode
 
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
-from fedkme.tables.axis import FAR, Axis, are_bounds, codes_beyond, nearest_of
+from fedkme.tables.axis import FAR, Axis, are_bounds, codes_beyond, equal_to, nearest_of
 from fedkme.tables.cells import DAYS, Name, date_of, day_of, days_of
 from fedkme.tables.dates import DateForm
 from fedkme.tables.names import EMPTY_OR_CODED, GAPS, Fault, Swallowed
@@ -217,7 +217,7 @@ class Numeric(Settings):
         """Number of each value among some, or `singles`, from 1; 0 if the value is none of them."""
         levels = np.zeros(np.shape(values), dtype=np.int64)
         for level, single in enumerate(self.singles if among is None else among, 1):
-            levels[values == single] = level
+            levels[equal_to(values, single)] = level
         return levels
 
     def moved(self, values: FloatArray) -> FloatArray:
@@ -228,8 +228,10 @@ class Numeric(Settings):
 
     def gaps(self, block: FloatArray) -> NDArray[np.bool_]:
         """Mark the cells of (m, count) values that `missing` would fill."""
-        gaps = ~np.isfinite(block)
-        return gaps | np.isin(block, self.missing_codes) if self.missing_codes else gaps
+        gaps: NDArray[np.bool_] = ~np.isfinite(block)
+        for code in self.missing_codes:
+            gaps |= equal_to(block, code)
+        return gaps
 
     @property
     def gap_names(self) -> tuple[str, ...]:
@@ -244,7 +246,7 @@ class Numeric(Settings):
         """Places of (m, count) values in [0, 1], followed by their atoms, one-hot / sqrt(2)."""
         filled = self._filled(block)
         if not self.atoms:
-            return self.axis.place(self.moved(filled))
+            return self.axis.place(np.clip(self.moved(filled), *self.bounds))  # a bound may be a float32
         # An atom may lie outside the bounds; any other value there is a fault, or is clipped.
         places = self.axis.place(np.clip(filled, *self.bounds))
         hot = self.levels_of(filled, self.atoms) == np.arange(len(self.atoms) + 1)
@@ -283,6 +285,7 @@ class Numeric(Settings):
         """Mark the (m, count) impossible values that are no gaps, atoms or, under `clip`, codes."""
         values, (low, high) = self._filled(block), self.bounds
         impossible = (values < low) | (values > high) | bool(self.values)
+        impossible &= ~(equal_to(values, low) | equal_to(values, high)) | bool(self.values)
         outside: NDArray[np.bool_] = impossible & (self.levels_of(values) == 0)
         return outside & ~self._codes(values) if self.clip else outside
 

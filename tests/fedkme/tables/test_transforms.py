@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from audit.contracts import corners, random_table
 from fedkme.errors import ConfigError, DataError, SchemaError
@@ -20,7 +21,7 @@ from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
 from fedkme.features.maps import MapSpec
 from fedkme.moments.features import ShellsSpec
 from fedkme.tables.axis import Axis
-from fedkme.tables.files import load_table
+from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Category, Numeric, Schema, load_schema, schema_from
 from fedkme.tables.table import Table
 
@@ -137,7 +138,7 @@ LISTED = Schema(
 )
 
 
-@given(st.lists(st.floats(-1e3, 1e9), min_size=1, max_size=20), st.integers(1, 40))
+@given(st.lists(st.floats(0, 700), min_size=1, max_size=20), st.integers(1, 40))
 @settings(max_examples=50, deadline=None)
 def test_numbers_of_a_few_values_have_these_alone(doses: list[float], bins: int) -> None:
     # Of ratings 0, 4.5, 14.5, .. 44 to 67 % of the made rows had other numbers.
@@ -166,6 +167,24 @@ def test_a_file_may_hold_an_atom_outside_the_bounds_and_nothing_else_there(tmp_p
     moved = Schema(columns=(GAIN.model_copy(update={"clip": True}),))
     points = moved.encode(np.array([[-1.0], [7.0], [10.0**7]]))
     assert moved.decode(points)[:, 0].tolist() == [-1, 100, 100_000]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_numbers_of_a_file_are_those_of_the_schema_at_any_precision(kind: type) -> None:
+    # Of a parquet file of float32 54 gaps of -99.9 became the coldest day there is, no cell was the atom 0.1
+    # and 76 % of the doses were "moved".
+    temp = Numeric(name="temp", bounds=(-40, 99.9), nullable=True, missing_codes=(-99.9, -88.8))
+    rain = Numeric(name="rain", bounds=(0.1, 30), atoms=(0.1,))
+    schema = Schema(columns=(temp, rain, Numeric(name="dose", bounds=(0, 1), values=(0.1, 0.7))))
+    rows: NDArray[Any] = np.array([[-99.9, 0.1, 0.1], [99.9, 0.2, 0.7], [-88.8, 30, 0.7]], kind)
+    frame = {name: rows[:, place] for place, name in enumerate(("temp", "rain", "dose"))}
+    table = table_from_columns(frame, schema, "own")
+    assert table.values[:, schema.names.index("temp_missing")].tolist() == [2, 0, 3]
+    codes = Binning(schema, 4).encode(table, "own")
+    assert codes[:, schema.names.index("rain")].tolist() == [4, 0, 3]
+    assert codes[:, schema.names.index("dose")].tolist() == [0, 1, 1]
+    points = Domain(schema).encode(table.values.astype(np.float64))
+    assert 0.0 <= points.min() <= points.max() <= 1.0
 
 
 def test_a_schema_file_has_them_and_digests_of_others_are_as_they_were(tmp_path: Path) -> None:
