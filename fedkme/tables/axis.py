@@ -136,7 +136,8 @@ _MOST_SMALL = 5
 """Different codes of a survey from -1 to -9 in one column, at most."""
 MAY_BE_CODES = CODES.union(_SMALL)
 """All numbers that `codes_apart` may mark."""
-_LISTED = np.unique([*CODES, *(float(np.float32(code)) for code in CODES if abs(code) < 2.0**127)])
+_LISTED = np.unique([*CODES, *(float(np.float32(code)) for code in CODES if abs(code) < 2.0**17)])
+"""Numbers of `CODES`, and these as float32 where it has as many digits: 999.9, not 9999999.99."""
 _FIRST_DAYS = """
 0001-01-01 1111-11-11 1582-10-14 1582-10-15 1601-01-01 1753-01-01 1800-01-01 1899-12-30 1899-12-31 1900-01-01
 1901-01-01 1904-01-01 1960-01-01 1970-01-01
