@@ -230,8 +230,9 @@ class Binning:
         return {
             place: len(self.edges(column)) - 1
             for column, place in self._columns()
-            if isinstance(column, Numeric) and not column.cuts and column.name not in merged
-            if not column.values
+            if isinstance(column, Numeric)
+            and not (column.cuts or column.values)
+            and column.name not in merged
         }
 
     def count_atoms(self, place: int) -> int:

@@ -17,6 +17,7 @@ from fedkme.arrays import FloatArray
 from fedkme.tables.cells import day_of
 
 _FLOAT32 = 2.0**-23
+"""Largest error of a number as float32, for its size."""
 FAR = 1e100
 """Largest number of a schema: sums of products of several are finite."""
 

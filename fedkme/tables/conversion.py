@@ -185,19 +185,17 @@ def _words(name: str, file: DataFile, na: Iterable[str]) -> dict[str, str]:
 
 def _differences(columns: Mapping[str, Cells], schema: Schema, file: DataFile) -> dict[str, FloatArray]:
     """Last parts of sums that a file lacks: the sum less its other parts, NaN where one is empty."""
-    numeric = {each.name: each for each in schema.columns if isinstance(each, Numeric)}
-    parts = dict[str, FloatArray]()
-    for name, (total, others) in schema.differences.items():
-        if name not in columns and {name, total, *others} <= numeric.keys():
-            sizes = [
-                np.where(spec.gaps(read), math.nan, read)
-                for spec in map(numeric.__getitem__, (total, *others))
-                for read in [
-                    _numbers(columns[spec.name], spec.name, file, spec, _Findings()).astype(np.float64)
-                ]
-            ]
-            parts[name] = sizes[0] - sum(sizes[1:])
-    return parts
+    specs = {each.name: each for each in schema.columns if isinstance(each, Numeric)}
+
+    def read(name: str) -> FloatArray:
+        numbers = _numbers(columns[name], name, file, specs[name], _Findings()).astype(np.float64)
+        return np.where(specs[name].gaps(numbers), math.nan, numbers)
+
+    return {
+        name: read(total) - sum(map(read, others))
+        for name, (total, others) in schema.differences.items()
+        if name not in columns and {name, total, *others} <= specs.keys()
+    }
 
 
 def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings) -> NDArray[Any]:

@@ -284,9 +284,12 @@ class Numeric(Settings):
     def outside(self, block: FloatArray) -> NDArray[np.bool_]:
         """Mark the (m, count) impossible values that are no gaps, atoms or, under `clip`, codes."""
         values, (low, high) = self._filled(block), self.bounds
-        impossible = (values < low) | (values > high) | bool(self.values)
-        impossible &= ~(equal_to(values, low) | equal_to(values, high)) | bool(self.values)
-        outside: NDArray[np.bool_] = impossible & (self.levels_of(values) == 0)
+        beyond = (values < low) | (values > high)
+        if self.values:
+            beyond[:] = True
+        elif beyond.any():
+            beyond &= ~(equal_to(values, low) | equal_to(values, high))
+        outside: NDArray[np.bool_] = beyond & (self.levels_of(values) == 0)
         return outside & ~self._codes(values) if self.clip else outside
 
     def _codes(self, values: FloatArray) -> NDArray[np.bool_]:

@@ -301,8 +301,8 @@ def apart(dependences: Iterable[Dependence], label: int | None, last: bool) -> l
 
     A dependence that shares a column with a surer one may be its echo: the next round, whose model has the
     surer one, tells. One with the label is an echo of its other columns where these stand out without it. No
-    round follows the last one, so there it is left out only where all of its columns are
-    among those of a surer one.
+    round follows the last one, so there it is left out only where all of its columns are among those of a
+    surer one.
 
     Args:
         dependences: dependences that the model lacks, the surest first.
