@@ -1,6 +1,5 @@
 """`fedkme dossier`: writes the papers of a run."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +8,8 @@ import typer
 from fedkme.durable import make_folder, replace
 from fedkme.errors import on_disk
 from fedkme.verbs import AsJson, Verbs, print_json
-from operate.dossier.croissant import croissant
-from operate.dossier.evaluation import evaluation_page
 from operate.dossier.facts import MISSING, read_facts
-from operate.dossier.registry import registry_entry, yaml_text
+from operate.dossier.papers import papers_of
 
 app = Verbs()
 
@@ -39,11 +36,7 @@ def dossier(
     """
     facts = read_facts(folder, ledger or (), run, delta)
     home = folder / "dossier"
-    papers = {
-        "registry.yaml": yaml_text(registry_entry(facts)),
-        "croissant.json": json.dumps(croissant(facts, home), indent=2, ensure_ascii=False) + "\n",
-        "nist-800-226.md": evaluation_page(facts),
-    }
+    papers = papers_of(facts, home)
     existing = _write_missing(home, papers)
     if existing:
         typer.echo(f"{home}: {', '.join(existing)} stay as they are; move them away for new ones", err=True)

@@ -1,7 +1,6 @@
 """Facts of a run for its papers, from its folder and its ledgers."""
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,13 +106,6 @@ def read_facts(
         tables=_tables(folder),
         simulated=simulated,
     )
-
-
-def bound_of(statement: PrivacyStatement) -> str:
-    """Epsilon and delta of a statement in words, or the reason for no bound."""
-    if math.isinf(statement.epsilon):
-        return f"no bound ({statement.reason})"
-    return f"epsilon {statement.epsilon:.4g} at delta {statement.delta:g}"
 
 
 def _check(folder: Path) -> None:

@@ -22,7 +22,7 @@ from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from operate.dossier.cli import app
 from operate.dossier.facts import MISSING
-from operate.dossier.registry import yaml_text
+from operate.dossier.papers import yaml_number
 from sim.progress import Progress
 from sim.release_config import load_release
 from sim.releases import simulate_release
@@ -208,9 +208,12 @@ def test_a_party_gives_its_own_ledger(summary: Path, tmp_path: Path) -> None:
     assert "A simulation" not in page
 
 
-def test_odd_values_survive_yaml() -> None:
-    odd = {"a": {"b": 1e-05, "c": 1.5e-07, "d": 'x: "y" # \u2013 \n', "e": [1, "no"]}, "f": 0.0}
-    assert yaml.safe_load(yaml_text(odd)) == odd
+def test_odd_names_and_small_numbers_survive_yaml_and_json(release: Path, tmp_path: Path) -> None:
+    odd = 'x: "y" # \u2013 $name \\ {}'
+    home = papers(release, tmp_path / odd)
+    assert yaml.safe_load((home / "registry.yaml").read_text())["deployment"]["basic"]["name"] == odd
+    assert json.loads((home / "croissant.json").read_text())["name"] == odd
+    assert [yaml.safe_load(yaml_number(number)) for number in (1e-05, 1.5e-07, 0.0)] == [1e-05, 1.5e-07, 0.0]
 
 
 def test_a_curators_folder_is_described_from_its_own_ledger(summary: Path, tmp_path: Path) -> None:
