@@ -50,7 +50,16 @@ _CAUSES: dict[str, tuple[type[FedkmeError], str, str]] = {
     "WRONG_VERSION_NUMBER": _NOT_SPOKEN,
     "Hostname Verification": _OTHER_HOST,
     "not in peer certificate": _OTHER_HOST,  # the same in grpcio 1.72
-    "expired": (IdentityError, "has a certificate that has expired", "Issue a new one."),
+    "expired": (
+        IdentityError,
+        "has a certificate that has expired",
+        "Issue a new one, if this host's clock is right.",
+    ),
+    "not yet valid": (
+        IdentityError,
+        "has a certificate that is not valid yet by this host's clock",
+        "Look at the clocks of both hosts.",
+    ),
     "unsupported certificate purpose": (
         IdentityError,
         "shows a certificate that is not a curator's",

@@ -11,8 +11,9 @@ import grpc.aio
 import pytest
 
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
+from fedkme.pki import authority
 from fedkme.pki.authority import Authority
-from fedkme.pki.certificates import LOOPBACK, Role
+from fedkme.pki.certificates import LOOPBACK, Role, now
 from fedkme.pki.identity import Identity
 from fedkme.wire.dial import dial
 from fedkme.wire.tls import check_peer
@@ -58,6 +59,19 @@ async def test_a_handshake_that_fails(
         assert words in notices[0].cause
         if server is CURATOR:
             await (await dial(at.address, OWNER, WAIT_S)).close()
+
+
+async def test_a_clock_that_went_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    # While an owner ran: the curator it had talked to "has no certificate of this party's authority".
+    with monkeypatch.context() as patch:
+        patch.setattr(authority, "now", lambda: now() + datetime.timedelta(hours=3))
+        later = OURS.issue("curator", LOOPBACK)
+    server = grpc.aio.server()
+    port = server.add_secure_port("127.0.0.1:0", later.server_credentials())
+    await server.start()
+    with pytest.raises(IdentityError, match="not valid yet by this host's clock"):
+        await dial(f"127.0.0.1:{port}", OWNER, FAILING_S)
+    await server.stop(None)
 
 
 async def test_a_certificate_that_has_expired(tmp_path: Path) -> None:
