@@ -50,7 +50,7 @@ class SumOracle(Protocol):
 
     @property
     def owners(self) -> int:
-        """Number of owners that take part."""
+        """Number of owners in the last total; before a question, of owners that it goes to."""
 
     @property
     def noise_ratio(self) -> float:

@@ -121,8 +121,8 @@ class OwnerSums:
 
     @property
     def owners(self) -> int:
-        """Number of owners in the last total; before the first total, of owners that take part."""
-        return len(self._round.contributors or self._round.owners)
+        """Number of owners in the last total; before a question, of owners that it goes to."""
+        return len(self.answers.asked or self._round.contributors or self._round.owners)
 
     @property
     def contributions(self) -> dict[str, int]:

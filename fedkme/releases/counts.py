@@ -121,7 +121,7 @@ class StoredCounts:
         settings: public settings of the method, as plain values.
         mechanism: aim, rounds or independent.
         rows: N, public.
-        owners: number of owners whose rows were pooled.
+        owners: number of owners whose rows N counts.
         fitted: measurements to which the model is fitted.
         others: further measurements that were paid for, such as those by which the model was chosen.
         event: event of everything that was disclosed, as JSON.

@@ -108,6 +108,7 @@ class MarginalsMethod:
         """
         if oracle.rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
+        owners = oracle.owners  # those that N counts, also where one is lost later
         mechanism = "rounds" if self.settings.mechanism == "auto" else self.settings.mechanism
         if mechanism == "aim" and not oracle.exact_sums:
             cause = "AIM chooses by exact counts, which this curator may not see"
@@ -126,7 +127,7 @@ class MarginalsMethod:
         release = await in_thread(
             asyncio.run, self._run(mechanism, Counts(oracle, binning, loop), oracle, epsilon, seen)
         )
-        return self._encoded(release, fine, products, binning, mechanism, oracle)
+        return self._encoded(release, fine, products, binning, mechanism, owners)
 
     async def _fine(
         self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, alone: bool
@@ -232,7 +233,7 @@ class MarginalsMethod:
         products: Products | None,
         binning: Binning,
         mechanism: str,
-        oracle: SumOracle,
+        owners: int,
     ) -> bytes:
         before = self._total - release.event.noise_multiplier**-2  # fine counts, and products of scores
         first = (Gaussian(before**-0.5),) if fine or products is not None else ()
@@ -242,7 +243,7 @@ class MarginalsMethod:
             self.settings.model_dump(mode="json"),
             mechanism,
             release.rows,
-            oracle.owners,
+            owners,
             release.measurements,
             release.others,
             self.planned()[0].to_json(),
