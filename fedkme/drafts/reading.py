@@ -195,19 +195,14 @@ def cells_seen(
     subject: RowsToCheck, file: DataFile, schema: Schema, examined: Examined
 ) -> dict[str, ColumnNeeds]:
     """Needs of each column with faulty cells, or with many that `other` or `clip` swallows."""
-    lines: dict[str, set[int] | None] = dict.fromkeys(
-        much_swallowed(schema, examined.swallowed, len(examined.table))
-    )
-    for fault in examined.faults:
-        own = lines.setdefault(fault.column, set())
-        if own is not None:
-            own.update(examined.lines[fault.rows].tolist())
-    counts: dict[str, Counter[str]] = {name: Counter() for name in lines}
-    for part in subject.parts(file) if file.carrier != "npz" and lines else ():
+    swallowed = much_swallowed(schema, examined.swallowed, len(examined.table))
+    counts: dict[str, Counter[str]] = {
+        name: Counter() for name in (*swallowed, *(fault.column for fault in examined.faults))
+    }
+    for part in subject.parts(file) if file.carrier != "npz" and counts else ():
         columns = named(part.columns, schema, file, subject.party)
         for name in counts.keys() & columns.keys():
-            pairs, wanted = zip(texts(columns[name]), part.lines, strict=True), lines[name]
-            counts[name].update(cell for cell, line in pairs if wanted is None or line in wanted)
+            counts[name].update(texts(columns[name]))
     specs: dict[str, Numeric | Category | Label] = {
         name: spec for spec in schema.columns for name in spec.names if name in counts
     }
@@ -249,7 +244,7 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             cell for cell in others if cell not in names and means_nothing(cell, among_numbers=False)
         }
         strange = {cell: n for cell, n in others.items() if cell not in {*names, *needs.words}}
-        needs.map = meanings(strange, names) | _same_numbers(strange, names, file)
+        needs.map = meanings(strange, names, others.keys() & {*names}) | _same_numbers(strange, names, file)
         own_names = [
             name for name in names if not isinstance(spec, Category) or name not in ("other", spec.missing)
         ]

@@ -3,6 +3,7 @@
 A hint turns such a word into a setting that a person can see. Readers of rows do not use these tables.
 """
 
+import itertools
 import re
 import tomllib
 import unicodedata
@@ -47,6 +48,7 @@ UNITS = _words(_FILE["units"])
 """Units and currencies that stand before or behind a number."""
 NOUNS = {meaning: frozenset(words.split()) for meaning, words in _FILE["nouns"].items()}
 """Words in names of columns, by what the columns tell."""
+_Sides = tuple[frozenset[str], frozenset[str]]
 _SEXES = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")
 """Letters for male and female in one column: m and w in German, h and m in Spanish, f and n in Hungarian."""
 _CENSORED = re.compile(
@@ -68,7 +70,7 @@ def means_nothing(text: str, *, among_numbers: bool) -> bool:
     return among_numbers and (word in NOT_MEASURED or _CENSORED.fullmatch(text.casefold()) is not None)
 
 
-def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+def meanings(cells: Iterable[str], names: Iterable[str], beside: Iterable[str] = ()) -> dict[str, str]:
     """Match cells to names: the same word in other case or accents, or words for yes and no, male and female.
 
     A spreadsheet takes the zeros before a postal code away: such cells are matched, too.
@@ -76,11 +78,12 @@ def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     Args:
         cells: distinct cells of a column that are no names.
         names: categories or classes of the schema.
+        beside: names that other cells of the column are.
 
     Returns:
         Names by cell, for cells that clearly stand for a name. A word for yes or no, male or female is
         matched if all other cells are such words, or if both are there beside a third; but 0, 1 and 2 may
-        mean anything.
+        mean anything. Beside h, the cell m is a woman, whatever the name m is.
     """
     names, same = tuple(names), dict[str, str]()
     for form in (str.casefold, plain, lambda text: text.lstrip("0") if text.isdecimal() else text):
@@ -88,13 +91,18 @@ def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
         found = {cell: by_form.get(form(cell), []) for cell in sorted(cells) if cell not in same}
         same |= {cell: listed[0] for cell, listed in found.items() if len(listed) == 1}
     others = [cell for cell in sorted(cells) if cell not in same]
-    for first, second in ((YES - NO, NO - YES), *_sexes(others, names)):
-        ends = [[name for name in names if plain(name) in side] for side in (first, second)]
+    everything = [*same, *others, *beside]
+    truth = YES - NO, NO - YES
+    for (first, second), sides in ((truth, truth), *_sexes(everything, names)):
+        ends = [[name for name in names if plain(name) in side] for side in sides]
         clear = [cell for cell in others if plain(cell) in first | second]
         both = all(any(plain(cell) in side for cell in clear) for side in (first, second))
         alone = len(clear) == len(others) or (both and not any(cell.isdecimal() for cell in clear))
         if [len(end) for end in ends] == [1, 1] and clear and alone:
-            return same | {cell: ends[plain(cell) in second][0] for cell in clear}
+            read = {
+                cell: ends[plain(cell) in second][0] for cell in everything if plain(cell) in first | second
+            }
+            return same | {cell: name for cell, name in read.items() if cell != name}
     return same
 
 
@@ -131,14 +139,20 @@ def _grouped(names: Iterable[str], form: Callable[[str], str]) -> dict[str, list
     return grouped
 
 
-def _sexes(cells: Sequence[str], names: Sequence[str]) -> Iterable[tuple[frozenset[str], frozenset[str]]]:
-    """Words for male and female, with the letters of the languages that the cells and the names may be of."""
+def _sexes(cells: Sequence[str], names: Sequence[str]) -> Iterable[tuple[_Sides, _Sides]]:
+    """Words for male and female among the cells, and among the names, each with letters of one language.
+
+    A letter alone, such as m, is male in one language and female in another: it is read in none.
+    """
     of_cells, of_names = ([pair for pair in _SEXES if _letters(each) <= set(pair)] for each in (cells, names))
-    for pair in of_cells:
-        for other in of_names:
-            male, female = {pair[0], other[0]}, {pair[1], other[1]}
-            if not male & female:
-                yield MALE | male, FEMALE | female
+    letters = _letters(cells)
+    if (
+        len({*map(plain, cells)}) == len(letters) == 1
+        and len({pair.index(*letters) for pair in of_cells}) > 1
+    ):
+        return
+    for pair, other in itertools.product(of_cells, of_names):
+        yield (MALE | {pair[0]}, FEMALE | {pair[1]}), (MALE | {other[0]}, FEMALE | {other[1]})
 
 
 def _letters(cells: Iterable[str]) -> set[str]:

@@ -16,6 +16,7 @@ from fedkme.errors import DataError
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema
+from fedkme.tables.text import text_columns
 from tests.fedkme.drafts.own_files import OWNER, SCHEMA, rows, typed, write
 
 
@@ -192,6 +193,8 @@ def test_a_few_days_that_are_none_do_not_hide_the_form_of_the_others(folder: Pat
         ({"ja", "nein", "früher"}, ("no", "yes"), {"ja": "yes", "nein": "no"}),
         ({"0", "1", "2"}, ("no", "yes"), {}),  # a count, or a code
         ({"e"}, ("yes", "no"), {}),  # yes in Turkish, no in Finnish
+        ({"m"}, ("female", "male"), {}),  # a man in German, a woman in Spanish
+        ({"male"}, ("f", "m"), {"male": "m"}),
         ({"Koln"}, ("Köln", "Bonn"), {"Koln": "Köln"}),
         ({"A", "ä"}, ("a", "Ä"), {"A": "a", "ä": "Ä"}),  # another case before another accent
         ({"1234", "501"}, ("01234", "00501", "98101"), {"1234": "01234", "501": "00501"}),  # of a spreadsheet
@@ -203,6 +206,27 @@ def test_words_are_mapped_where_they_are_clear(
     cells: set[str], names: Sequence[str], expected: dict[str, str]
 ) -> None:
     assert meanings(cells, names) == expected
+
+
+PAIRS = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")  # male and female in one language each
+
+
+@pytest.mark.parametrize("own", [*PAIRS, *map(str.upper, PAIRS)])
+def test_letters_for_male_and_female_keep_apart_between_languages(folder: Path, own: str) -> None:
+    # Of a Spanish file with h and m, the edit mapped h to a schema's m, male: all women were men.
+    for names in PAIRS:
+        beside = {*own} & {*names}
+        found = meanings({*own} - beside, names, beside)
+        assert [found.get(cell, cell) for cell in own] == [*names]
+    Path("schema.toml").write_text(SCHEMA.replace('["female", "male"]', '["f", "m"]'), encoding="utf-8")
+    write("own.csv", rows() | {"sex": [own[n % 3 == 0] for n in range(60)]})
+    Path("owner.toml").write_text(OWNER + '[data]\npath = "own.csv"\n')
+    typed("check", "schema.toml", "owner.toml", "--fix", code=None)
+    reading = DataFile.model_validate(tomllib.loads(Path("owner.toml").read_text())["data"])
+    table = load_table(reading, load_schema(Path("schema.toml")), "north")
+    assert text_columns(table, load_schema(Path("schema.toml")))["sex"] == [
+        "mf"[n % 3 == 0] for n in range(60)
+    ]
 
 
 def test_words_for_nothing_depend_on_the_column() -> None:
