@@ -16,7 +16,7 @@ from fedkme.drafts.layout import layout_of
 from fedkme.errors import DataError, on_disk
 from fedkme.tables.axis import CODES, codes_apart
 from fedkme.tables.cells import MINUS
-from fedkme.tables.csv_rows import bare_cells, header_of, open_bytes, open_text
+from fedkme.tables.csv_rows import bare_cells, header_of, no_csv, open_bytes, open_text
 from fedkme.tables.data_file import DataFile, FileColumn
 
 _MANY_NUMBERS = 10
@@ -82,10 +82,11 @@ def detect_file(path: Path) -> DataFile:
         cause = f"the cells of {path} are separated by {layout.longer!r}, which is not one character"
         raise DataError(cause, "Write the file again with commas, semicolons or tabs between its cells.")
     reader = csv.reader(lines[layout.skip :], delimiter=layout.sep, skipinitialspace=layout.sep == " ")
-    header = header_of(next(reader, []))
-    columns = zip_longest(
-        header, *([cell.translate(MINUS) for cell in bare_cells(row)] for row in reader), fillvalue=""
-    )
+    try:
+        header, *rows = [header_of(next(reader, [])), *map(bare_cells, reader)]
+    except csv.Error as error:
+        raise no_csv(str(path), error) from None
+    columns = zip_longest(header, *([cell.translate(MINUS) for cell in row] for row in rows), fillvalue="")
     numbers, units = {}, set[str]()
     for name, *cells in columns:
         numbers[name], own_units = bare_numbers(cells)

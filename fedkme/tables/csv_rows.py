@@ -54,7 +54,7 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
         OSError: the file cannot be read.
     """
     try:
-        with open_text(file.path, file.encoding) as text:
+        with open_text(file.path, file.encoding, f"{party}: ") as text:
             above = sum(1 for _ in islice(text, file.skip))
             numbered = _numbered(text, above, file, party)
             if file.skip_end:
@@ -89,9 +89,6 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
         cause = f"{party}: {file.path} is not a CSV file in {file.encoding.upper()}, line {line}"
         remedy = 'Say which it is, encoding = "cp1252", "latin-1" or "utf-16", beside the file\'s path.'
         raise DataError(cause, remedy) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        cause = f"{party}: {file.path} is compressed by gzip, and cut or damaged"
-        raise DataError(cause, "Compress it again.") from None
 
 
 def _numbered(text: TextIO, above: int, file: DataFile, party: str) -> Iterator[tuple[list[str], int]]:
@@ -104,11 +101,16 @@ def _numbered(text: TextIO, above: int, file: DataFile, party: str) -> Iterator[
                 yield row, line
             line = above + reader.line_num + 1
     except csv.Error as error:
-        cause = f"{party}: {file.path} is not a CSV file, from line {line} on"
-        if "limit" in str(error):
-            cause += f": a cell has more than {csv.field_size_limit():,} letters"
-        remedy = "A cell that holds a quote or the separator stands in double quotes, a quote in it twice."
-        raise DataError(cause, remedy) from None
+        raise no_csv(f"{party}: {file.path}", error, f", from line {line} on") from None
+
+
+def no_csv(whose: str, error: csv.Error, where: str = "") -> DataError:
+    """Make the error for a file that the csv module cannot read."""
+    cause = f"{whose} is not a CSV file{where}"
+    if "limit" in str(error):
+        cause += f": a cell has more than {csv.field_size_limit():,} letters"
+    remedy = "A cell that holds a quote or the separator stands in double quotes, a quote in it twice."
+    return DataError(cause, remedy)
 
 
 def _without_end(rows: Iterator[T], count: int) -> Iterator[T]:
@@ -119,7 +121,7 @@ def _without_end(rows: Iterator[T], count: int) -> Iterator[T]:
 
 
 @contextmanager
-def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
+def open_text(path: Path, encoding: str, whose: str = "") -> Iterator[TextIO]:
     """Open a file of text, compressed by gzip or not, whatever its name says; line ends stay as they are.
 
     Raises:
@@ -127,26 +129,29 @@ def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
     """
     if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
         encoding = "utf-8-sig"
-    with open_bytes(path) as content:
+    with open_bytes(path, whose) as content:
         yield io.TextIOWrapper(content, encoding, newline="")
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: Path, whose: str = "") -> Iterator[BinaryIO]:
     """Open a file of text for its bytes, without the compression by gzip.
 
     Raises:
-        DataError: it is a zip archive, as Excel workbooks are.
+        DataError: it is a zip archive, as Excel workbooks are, or its compression is cut or damaged.
         OSError: the file cannot be read.
     """
-    with Path(str(path).replace("\0", "\ufffd")).open(
-        "rb"
-    ) as file:  # a path with NUL is no file, not a crash
+    file_path = Path(str(path).replace("\0", "\ufffd"))  # a path with NUL is no file, not a crash
+    with file_path.open("rb") as file:
         packed = file.peek(2).startswith(b"\x1f\x8b")
         if file.peek(4).startswith(b"PK\x03\x04"):
-            cause = f"{path} is a zip archive or an Excel workbook"
+            cause = f"{whose}{path} is a zip archive or an Excel workbook"
             raise DataError(cause, "Save its table as .csv, in UTF-8.")
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+        try:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            cause = f"{whose}{path} is compressed by gzip, and cut or damaged"
+            raise DataError(cause, "Compress it again.") from None
 
 
 def header_of(row: Iterable[str]) -> list[str]:

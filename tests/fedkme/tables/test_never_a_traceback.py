@@ -20,8 +20,11 @@ import pytest
 from pyarrow import parquet
 
 from fedkme.config import load_json, load_toml
+from fedkme.drafts.checking import settings_seen
+from fedkme.drafts.drafting import draft
 from fedkme.errors import ConfigError, DataError, FedkmeError
 from fedkme.tables.cells import cells_of, columns_of, texts
+from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import schema_from
 
@@ -88,6 +91,10 @@ def test_a_file_that_is_wrong_is_one_error(tmp_path: Path, case: str) -> None:
         load_table(tmp_path / name, NUMBERS, "north")
     assert "north" in str(refused.value)
     assert "SECRET" not in str(refused.value)
+    with suppress(FedkmeError):  # EOFError of a cut .gz
+        settings_seen(DataFile(path=tmp_path / name), NUMBERS)
+    with suppress(FedkmeError):
+        draft(tmp_path / name)
 
 
 @pytest.mark.parametrize("kind", ["npz", "parquet"])
