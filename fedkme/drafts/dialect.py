@@ -57,7 +57,7 @@ _NOT_ONE_NUMBER = {
     "numbers with text behind them: give the numbers alone": re.compile(rf"{_NUMBER} ?[^\d\s]\D*"),
 }
 """Patterns of texts that stand for numbers and cannot be read as such, by what they are."""
-_UNKNOWN_UNIT = re.compile(r"[^\W\d_][^\d_]*")
+_UNKNOWN_UNIT = re.compile(r"[^\W\d_¼-¾⅐-⅟][^\d_]*")
 _SAME_UNIT = 0.9
 """Least share of a column's cells that have its unit."""
 _TWO_SIGNS = re.compile(r".*\d\D\d{3}\D\d.*")
@@ -111,7 +111,9 @@ def bare_numbers(cells: Sequence[str]) -> tuple[list[str], set[str]]:
     if units := units_of(Counter(filter(None, cells))):
         return [match[2] for match in map(_DRESSED.fullmatch, cells) if match], units
     numbers = [match for match in map(_SIGNED.fullmatch, cells) if match]
-    return [match[3] for match in numbers], {match[place] for match in numbers for place in (2, 4)} - {None}
+    signs = Counter(match[2] or match[4] for match in numbers if match[3].strip("0.,"))
+    bare = signs.pop(None, 0)
+    return [match[3] for match in numbers], set(signs) if len(signs) == 1 and _fit(signs, bare) else set()
 
 
 def unread_kind(texts: Collection[str]) -> str:
@@ -122,11 +124,20 @@ def unread_kind(texts: Collection[str]) -> str:
     return ""
 
 
-def units_of(cells: Mapping[str, int]) -> set[str]:
+def _fit(units: Iterable[str], bare: int) -> bool:
+    """False for units that make numbers other than the bare ones of the column: 1.2k beside 900, not 0."""
+    return not (bare and any(words.plain(unit) in words.SCALES for unit in units))
+
+
+def units_of(cells: Mapping[str, int], beside: int = 0) -> set[str]:
     """Units of numbers, if nearly all cells are numbers and their units are of one kind.
 
     A word behind many numbers is a unit, whatever it is; beside few numbers a letter is none without a
     blank: 2A and 7A may be rooms.
+
+    Args:
+        cells: number of cells with each text.
+        beside: number of other cells of the column, which are numbers without a unit.
     """
     units: Counter[tuple[str, str]] = Counter()
     many = len(cells) >= _MANY_NUMBERS
@@ -136,12 +147,14 @@ def units_of(cells: Mapping[str, int]) -> set[str]:
         letter = 1 in map(len, filter(str.isalpha, (before, behind))) and " " not in cell
         known = all(words.plain(sign) in words.UNITS for sign in (before, behind) if sign)
         word = many and not before and not letter and _UNKNOWN_UNIT.fullmatch(behind)
+        beside += count if match and not (before or behind) and cell.strip("0.,") else 0
         if (before or behind) and ((known and (many or not letter)) or word):
             units[before, behind] += count
     kinds = {tuple(words.plain(sign).removesuffix("s") for sign in pair) for pair in units}
     if len(kinds) != 1 or units.total() < _SAME_UNIT * sum(cells.values()):
         return set()
-    return {sign for pair in units for sign in pair if sign}
+    signs = {sign for pair in units for sign in pair if sign}
+    return signs if _fit(signs, beside) else set()
 
 
 def own_signs(numbers: Sequence[str], file: DataFile) -> FileColumn | None:

@@ -265,9 +265,11 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
     )
     low, high = spec.bounds if isinstance(spec, Numeric) else (0.0, 0.0)
     anywhere = not (isinstance(spec, Numeric) and spec.values)
+    bare = 0
     for cell, count in others.items():
         try:
             value = read(cell)
+            bare += count if value else 0
         except (ValueError, OverflowError):
             if means_nothing(cell, among_numbers=True):
                 needs.words.add(cell)
@@ -289,13 +291,16 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
         for value in [each for each in needs.codes if not codes_beyond(np.array(each), beyond, day=day)]:
             needs.outside[value] += others[needs.codes.pop(value)]  # one of many numbers there
     if not day:
-        _say_signs(needs, file, name)
+        _say_signs(needs, bare, file, name)
     return needs
 
 
-def _say_signs(needs: ColumnNeeds, file: DataFile, name: str) -> None:
-    """Move numbers that cannot be read for their units or signs from the unread texts to these needs."""
-    needs.units = units_of(needs.unread)
+def _say_signs(needs: ColumnNeeds, bare: int, file: DataFile, name: str) -> None:
+    """Move numbers that cannot be read for their units or signs from the unread texts to these needs.
+
+    `bare` numbers of the column are read.
+    """
+    needs.units = units_of(needs.unread, bare)
     numbers, _ = bare_numbers([*needs.unread])
     needs.signs = None if file.column(name).decimal else own_signs(numbers, file.written(name))
     if needs.units or needs.signs:

@@ -46,6 +46,8 @@ NOT_MEASURED = _words(_FILE["not_measured"])
 """Words for an empty cell in columns of numbers and of days alone: elsewhere ND may be a state."""
 UNITS = _words(_FILE["units"])
 """Units and currencies that stand before or behind a number."""
+SCALES = _words(_FILE["scales"])
+"""Units and words behind some numbers of a column that make these no like of those without."""
 NOUNS = {meaning: frozenset(words.split()) for meaning, words in _FILE["nouns"].items()}
 """Words in names of columns, by what the columns tell."""
 _Sides = tuple[frozenset[str], frozenset[str]]

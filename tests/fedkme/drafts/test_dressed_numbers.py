@@ -116,6 +116,27 @@ def test_check_says_how_to_read_decimal_commas_between_commas(tmp_path: Path) ->
     np.testing.assert_allclose(load_table(reading, schema, "north").values[:, 0], NUMBERS)
 
 
+@given(
+    scale=st.sampled_from(["k", "K", " M", " Mio", " Tsd.", " lakh", "%", " \u2030", "\u00bd"]),
+    bare=st.sets(st.integers(0, 59), min_size=1, max_size=59),
+)
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_numbers_in_thousands_are_not_read_as_those_beside_them(
+    tmp_path: Path, scale: str, bare: set[int]
+) -> None:
+    # Of 900 and 1.2k the hint made 900 and 1.2; 75 and a half was 75 with a unit; $ and \u20ac were one.
+    plain, own = tmp_path / "plain.csv", tmp_path / "own.csv"
+    numbers = [float(2 * n + 1) for n in range(60)]
+    write(plain, v=numbers, score=[n + 0.5 for n in range(60)])
+    schema = draft(plain).schema()
+    for form, other in (("{}", f"{{}}{scale}"), ("${}", "{} \u20ac")):
+        cells = [(form if place in bare else other).format(n) for place, n in enumerate(numbers)]
+        write(own, v=cells, score=[n + 0.5 for n in range(60)])
+        assert "units" not in settings_seen(DataFile(path=own), schema)
+        spec, _ = drafted_as(own, cells)
+        assert not isinstance(spec, Numeric)
+
+
 @pytest.mark.parametrize("digits", ["0123456789", "０１２３４５６７８９", "٠١٢٣٤٥٦٧٨٩", "०१२३४५६७८९"])
 def test_digits_of_any_script_are_numbers(tmp_path: Path, digits: str) -> None:
     script = str.maketrans("0123456789", digits)
