@@ -8,14 +8,14 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from fedkme.drafts.dialect import bare_numbers, codes_among, detect_file, is_number, own_signs, units_of
 from fedkme.drafts.numbers import ISO, forms_of_dates, in_other_order
-from fedkme.drafts.words import meanings, means_nothing, plain, plain_name, same_meaning
+from fedkme.drafts.words import NO, YES, meanings, means_nothing, plain, plain_name, same_meaning
 from fedkme.errors import FedkmeError
 from fedkme.tables.axis import codes_beyond
 from fedkme.tables.cells import Cells, day_of, days_of, texts
@@ -241,10 +241,16 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
     if isinstance(spec, Category) or (isinstance(spec, Label) and spec.positive_above is None):
         names = spec.categories if isinstance(spec, Category) else spec.classes
         needs.words = {
-            cell for cell in others if cell not in names and means_nothing(cell, among_numbers=False)
+            cell
+            for cell in others
+            if cell not in names
+            and means_nothing(cell, among_numbers=False)
+            and not ("+" in others and plain(cell) in NO)
         }
         strange = {cell: n for cell, n in others.items() if cell not in {*names, *needs.words}}
         needs.map = meanings(strange, names, others.keys() & {*names}) | _same_numbers(strange, names, file)
+        if isinstance(spec, Label) and {plain(cell) for cell in others if cell not in needs.words} <= YES:
+            return replace(needs, gaps=0, words=set())  # what is empty or - beside yes may be no
         own_names = [
             name for name in names if not isinstance(spec, Category) or name not in ("other", spec.missing)
         ]

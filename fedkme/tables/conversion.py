@@ -41,7 +41,8 @@ _SIGNS_OF_NUMBERS = "0123456789.,'+-() \u00a0\u202f\u2019\u2212"
 _NOTHING, _STRANGE, _FOREIGN = -1, -2, -3
 """Places of cells that are empty, that have a name beyond the list, or that hold no name at all."""
 _REMOVE = (
-    "Set 'drop_unlabelled = true', beside the file's path or in the schema's [label], to leave them out."
+    "Set 'drop_unlabelled = true', beside the file's path or in the schema's [label], to leave them out, or "
+    "say with the column's 'map', as '\"\" = \"no\"', which class they are."
 )
 _CORRECT = "Correct these rows; leave a cell empty where the value is missing."
 

@@ -17,7 +17,8 @@ from fedkme.tables.cells import days_of
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import examine, load_table
 from fedkme.tables.numbers import Numeric
-from fedkme.tables.schema import schema_from
+from fedkme.tables.schema import load_schema, schema_from
+from fedkme.tables.text import text_columns
 from tests.fedkme.drafts.own_files import SCHEMA, rows, scenario, typed, write
 
 CODES = (
@@ -140,6 +141,33 @@ def test_a_code_of_a_file_is_no_new_name_of_the_schema(
     own = tomllib.loads(Path("scenario.toml").read_text(encoding="utf-8"))["scenario"]["owners"]["north"]
     assert code in {*own.get("na", ()), *own.get("columns", {}).get(name, {}).get("na", ())}
     typed("check", "schema.toml", "scenario.toml")
+
+
+@pytest.mark.parametrize("mark", ["x", "+", "yes", "1", "TRUE", "oui"])
+@pytest.mark.parametrize("empty", ["", "-", "--", "NA"])
+def test_what_is_empty_beside_yes_alone_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, empty: str
+) -> None:
+    # Of + and -, and of boxes with and without a cross, `--fix` left all that said no out.
+    monkeypatch.chdir(tmp_path)
+    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
+    truth = rows()["ill"]
+    write("north.csv", rows() | {"ill": [{"yes": mark, "no": empty}[cell] for cell in truth]})
+    scenario(north="north.csv")
+    typed("check", "schema.toml", "scenario.toml", "--fix", code=None)
+    schema, own = load_schema(Path("schema.toml")), "scenario.toml"
+    given = tomllib.loads(Path(own).read_text(encoding="utf-8"))["scenario"]["owners"]["north"]
+    given = {"path": given} if isinstance(given, str) else given
+    if (mark, empty) == ("+", "-"):
+        assert (
+            text_columns(load_table(DataFile.model_validate(given), schema, "north"), schema)["ill"] == truth
+        )
+        return
+    assert schema.label == schema_from(tomllib.loads(SCHEMA)).label
+    with pytest.raises(DataError, match="map"):
+        load_table(DataFile.model_validate(given), schema, "north")
+    given["columns"] = {"ill": {"map": {mark: "yes", empty: "no"}}}  # what the remedy says
+    assert text_columns(load_table(DataFile.model_validate(given), schema, "north"), schema)["ill"] == truth
 
 
 @pytest.mark.parametrize("names", [("no", "yes"), ("0", "1"), ("A", "B")])
