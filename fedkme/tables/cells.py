@@ -47,6 +47,7 @@ _GAPS = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 """Names of the types of nothing, of Python, pandas and numpy."""
 _CODE = re.compile(r"\+|-?0\d", re.ASCII)
 """Beginning of digits that may be a code, such as a postal one."""
+_BLANK = re.compile(r"\s*[\r\n]+\s*|\s")
 _NO_WIDTH = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 TRUTH: Mapping[str, str] = {"True": "1", "False": "0", "1": "True", "0": "False"}
 """Truth values, and the numbers that some tools write in their place."""
@@ -133,15 +134,15 @@ def normal(text: str, read: Callable[[str], float] = plain_number) -> str:
     try:
         number = read(text)
     except ValueError:
-        return text
+        return as_seen(text)
     return str(int(number)) if number.is_integer() and abs(number) <= _EXACT else text
 
 
 def as_seen(text: str) -> str:
-    """Text in one form of those that look alike: letters composed, plain blanks, no sign without width."""
-    if text.isascii():
+    """Text in one line and in one form of those that look alike: composed, plain blanks, all with width."""
+    if text.isascii() and text.isprintable():
         return text
-    return re.sub(r"\s", " ", unicodedata.normalize("NFC", _NO_WIDTH.sub("", text)))
+    return _BLANK.sub(" ", unicodedata.normalize("NFC", _NO_WIDTH.sub("", text)))
 
 
 Text = Annotated[str, AfterValidator(as_seen)]
@@ -387,7 +388,7 @@ def column_names(names: Iterable[str], party: str, source: str = "") -> list[str
     Raises:
         DataError: two are alike; names the party and the source.
     """
-    header = [name.strip() for name in names]
+    header = [as_seen(name).strip() for name in names]
     several = header.count("") + header.count("column") > 1
     header = [name or (f"column {place}" if several else "column") for place, name in enumerate(header, 1)]
     if twice := sorted(name for name, times in Counter(header).items() if times > 1):

@@ -6,7 +6,6 @@ The csv module reads the file; docs/decisions/019 says why pyarrow does not.
 import csv
 import gzip
 import io
-import re
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,12 +16,11 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, TypeVar, cast
 
 from fedkme.errors import DataError
-from fedkme.tables.cells import Cells, column_names
+from fedkme.tables.cells import Cells, as_seen, column_names
 from fedkme.tables.data_file import DataFile
 
 T = TypeVar("T")
 
-_LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")
 PART_ROWS = 4096
 """Rows of a part: few enough that garbage collection costs nothing noticeable."""
 
@@ -156,7 +154,7 @@ def open_bytes(path: Path, whose: str = "") -> Iterator[BinaryIO]:
 
 def header_of(row: Iterable[str]) -> list[str]:
     """Names of columns in a row, each in one line."""
-    return [_LINE_BREAK.sub(" ", cell.strip()) for cell in row]
+    return [as_seen(cell.strip()) for cell in row]
 
 
 def bare_cells(cells: Iterable[str]) -> list[str]:

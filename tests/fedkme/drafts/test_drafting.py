@@ -272,13 +272,14 @@ def test_few_numbers_are_listed_where_all_of_them_are_seen() -> None:
 
 
 def test_every_draft_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
-    # By hand: a comment over two lines became a category that no schema may have, a number "inf" made the
+    # A sign that cannot be printed became a category that no schema may have, a number "inf" made the
     # whole column one, and a file that is no text at all was drafted.
-    text = 'age,bp,comment\n30,NaN,"two\nlines"\n40,inf,plain\n50,130.5,plain\n60,120,a\n'
+    text = 'age,bp,comment,bell\n30,NaN,"two\nlines",\a\n40,inf,plain,b\n50,130.5,plain,b\n60,120,a,b\n'
     (tmp_path / "sample.csv").write_text(text)
     drafted = draft(tmp_path / "sample.csv")
     schema = drafted.schema()
-    assert {column.name for column in schema.columns} == {"age", "bp", "bp_missing"}
+    assert {column.name for column in schema.columns} == {"age", "bp", "bp_missing", "comment"}
+    assert "two lines" in str(schema.columns)
     assert isinstance(schema.columns[1], Numeric)
     assert schema.columns[1].na == ("NaN", "inf")
     (tmp_path / "picture.csv").write_bytes(bytes(range(256)) * 4)
