@@ -150,7 +150,7 @@ def _sexes(cells: Sequence[str], names: Sequence[str]) -> Iterable[tuple[_Sides,
     letters = _letters(cells)
     if (
         len({*map(plain, cells)}) == len(letters) == 1
-        and len({pair.index(*letters) for pair in of_cells}) > 1
+        and len({pair.index(min(letters)) for pair in of_cells}) > 1
     ):
         return
     for pair, other in itertools.product(of_cells, of_names):
