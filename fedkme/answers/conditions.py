@@ -12,7 +12,7 @@ from fedkme.answers.functions import AnyColumn, Cuts, Function, Values, columns_
 from fedkme.answers.grammar import Both, Column, ColumnTest, Condition, Either, Not, OneOf, Value, wrong
 from fedkme.arrays import FloatArray
 from fedkme.errors import SchemaError
-from fedkme.tables.cells import day_of
+from fedkme.tables.cells import date_of, day_of
 from fedkme.tables.names import NO_GAP
 from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema
@@ -32,9 +32,10 @@ _MOST_NAMES = 30
 
 
 class Conditions:
-    """Look-up of columns and conditions of questions in one schema."""
+    """Look-up of columns and conditions in one schema, of questions or of the schema's rules."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, of_rules: bool = False) -> None:
+        self._of_rules = of_rules
         self._columns = columns_of(schema)
         self._marks = {number.name: mark.name for mark, number in schema.gaps}
 
@@ -127,6 +128,8 @@ class Conditions:
         column, name, compare = self.column(reference), reference.name, _SIGNS[sign]
         if isinstance(column, Numeric):
             threshold = _number(column, reference, sign, value, place)
+            if not self._of_rules:
+                _refuse_moved(column, sign, threshold, place)
         else:
             threshold = _code(names_of(column), reference, sign, value, place)
 
@@ -144,9 +147,7 @@ def _number(column: Numeric, reference: Column, sign: str, value: Value, place: 
         try:
             return day_of(str(value))
         except ValueError:
-            raise wrong(
-                place, f"'{reference.name}' is a date", "Write it between single quotes: '2024-12-31'."
-            ) from None
+            raise wrong(place, f"'{reference.name}' is a date", "Write it as 2024-12-31.") from None
     if isinstance(value, str):
         low, high = column.limits
         raise wrong(place, f"'{reference.name}' is a number", f"Give one between {low:g} and {high:g}.")
@@ -157,6 +158,18 @@ def _number(column: Numeric, reference: Column, sign: str, value: Value, place: 
             "Ask with < and >=.",
         )
     return value
+
+
+def _refuse_moved(column: Numeric, sign: str, threshold: float, place: int) -> None:
+    """Refuse what only values beyond the bounds can be, which `clip` has moved: nobody can tell of these."""
+    low, high = column.limits
+    above = (sign in (">", ">=", "=") and threshold > high) or (sign == ">" and threshold == high)
+    below = (sign in ("<", "<=", "=") and threshold < low) or (sign == "<" and threshold == low)
+    if column.clip and (above or below):
+        text = date_of if column.kind == "date" else "{:.12g}".format
+        most = f">= {text(high)}" if above else f"<= {text(low)}"
+        cause = f"'{column.name}' has only values of {text(low)} to {text(high)}; 'clip' moves others there"
+        raise wrong(place, cause, f"Ask with {most}.")
 
 
 def _code(names: tuple[str, ...], reference: Column, sign: str, value: Value, place: int) -> float:

@@ -32,7 +32,7 @@ from fedkme.tables.cells import as_seen
 MOST_CHARACTERS = 20_000
 _DEEPEST = 50
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    r"""\s*(?:(?P<date>\d{4}-\d\d?-\d\d?)(?!\w)|(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     |(?P<name>[^\W\d][\w.-]*)|(?P<quoted>"[^"]+"|`[^`]+`|“[^”]+”|„[^“”]+[“”]|«[^»]+»|'[^']*'|‘[^’]*’)
     |(?P<sign><=|>=|!=|<>|==|[=<>≤≥≠(),;*]))""",
     re.VERBOSE,
@@ -298,20 +298,20 @@ class _Parser:
     def _column(self) -> Column:
         token = self._next
         if token.kind not in ("name", "quoted"):
-            self._refuse("a column's name stands here")
+            self._refuse("stands a column's name")
         self._at += 1
         return Column(token.text, token.place)
 
     def _value(self) -> Value:
         token = self._next
-        if token.kind not in ("number", "name", "quoted") or self._is_word(*_RESERVED):
-            self._refuse("a value stands here: a number, or a name between quotes")
+        if token.kind not in ("number", "date", "name", "quoted") or self._is_word(*_RESERVED):
+            self._refuse("stands a value: a number, or a name between quotes")
         self._at += 1
         return float(token.text) if token.kind == "number" else token.text
 
     def _number(self) -> float:
         if self._next.kind != "number":
-            self._refuse("a number stands here")
+            self._refuse("stands a number")
         self._at += 1
         return float(self._tokens[self._at - 1].text)
 

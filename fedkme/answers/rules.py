@@ -89,7 +89,7 @@ class RowRules:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._columns = columns_of(schema)
-        self._conditions = Conditions(schema)
+        self._conditions = Conditions(schema, of_rules=True)
         self._computed: list[tuple[str, Function]] = []
         never = [self._never(text) for text in schema.never]
         order = [self._order(*pair) for names in schema.order for pair in itertools.pairwise(names)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedkme.arrays import FloatArray
 from fedkme.tables.cells import day_of
 
-_FLOAT32 = 2.0**-23
+FLOAT32 = 2.0**-23
 """Largest error of a number as float32, for its size."""
 FAR = 1e100
 """Largest number of a schema: sums of products of several are finite."""
@@ -33,7 +33,7 @@ def equal_to(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
     if values.dtype.kind in "biu" or not math.isfinite(number):
         return np.asarray(values == number)
     with np.errstate(invalid="ignore"):  # of infinities
-        return np.asarray(np.abs(values - number) <= _FLOAT32 * abs(number))
+        return np.asarray(np.abs(values - number) <= FLOAT32 * abs(number))
 
 
 def nearest_of(choices: Sequence[float], numbers: FloatArray) -> FloatArray:

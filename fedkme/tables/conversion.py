@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.tables.axis import codes_apart, equal_to
+from fedkme.tables.axis import FLOAT32, codes_apart, equal_to
 from fedkme.tables.cells import TRUTH, Cells, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.data_file import PLAIN, DataFile, some
 from fedkme.tables.dates import date_reader
@@ -27,6 +27,7 @@ NOBODY = "Fill the empty cells: a row of nobody could be anybody's."
 UNLABELLED = "rows without a label, left out"
 """Description of rows that `drop_unlabelled` leaves out."""
 CODED = "like a code for a missing value, taken as a number: list it under 'na' if it means nothing"
+ROUNDED = "not whole, rounded, as the schema has 'integer'"
 NOT_LISTED = "a name not in the schema"
 """Beginning of the description of cells that are neither empty nor in a list."""
 MOST_CLIPPED, LEAST_CLIPPED = 0.9, 10
@@ -200,11 +201,16 @@ def _differences(columns: Mapping[str, Cells], schema: Schema, file: DataFile) -
 
 
 def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings) -> NDArray[Any]:
-    """Numbers with a bound in place of faulty text, so that a cell has one fault."""
+    """Numbers with a bound in place of faulty text, so that a cell has one fault; whole if the column is."""
     for fault in findings.faults:
         if fault.column == name:
             numbers[fault.rows] = spec.bounds[0]
-    return numbers
+    if not spec.integer or numbers.dtype.kind != "f":
+        return numbers
+    whole = np.where(spec.gaps(numbers) | (spec.levels_of(numbers) > 0), numbers, np.rint(numbers))
+    with np.errstate(invalid="ignore"):  # of infinities
+        findings.swallowed[name, ROUNDED] += int((np.abs(numbers - whole) > FLOAT32 * np.abs(whole)).sum())
+    return whole.astype(numbers.dtype)
 
 
 def _numbers(

@@ -63,7 +63,7 @@ class Numeric(Settings):
     clip: bool = False
     """Move a value outside the bounds to the nearest bound instead of refusing it."""
     integer: bool = False
-    """Decoded values are whole numbers; those of dates always are."""
+    """Values are whole numbers, as those of dates are; a file's others are rounded, and counted."""
     decimals: int | None = Field(None, ge=0, le=12)
     """Decimals that made values are rounded to; none: as they come."""
     scale: Literal["linear", "log"] = "linear"

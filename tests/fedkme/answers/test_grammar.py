@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fedkme.answers.conditions import _SIGNS
 from fedkme.answers.grammar import Both, Column, ColumnTest, Either, Not, OneOf, parse
 from fedkme.answers.quantities import parts_of
 from fedkme.errors import QuestionError
+from fedkme.tables.cells import date_of
+from fedkme.tables.schema import schema_from
 from tests.fedkme.answers.people import schema
 
 
@@ -39,7 +46,7 @@ def test_not_binds_before_and_and_and_binds_before_or() -> None:
         ("", None, "there is no question"),
         ("mean age", 6, "'age' is not understood"),
         ("means(age)", 1, "'means' is not understood"),
-        ("share(sex = and)", 13, "Here a value stands here"),
+        ("share(sex = and)", 13, "Here stands a value"),
         ("share(age between 20)", 21, "'between' and a value are followed by 'and'"),
         ("mean(age) by", 13, "the end is not understood"),
         ("mean(agee)", 6, "Did you mean 'age'? Columns: age, income, visits, sex, home region, ill."),
@@ -96,6 +103,35 @@ def test_what_people_write_means_what_it_says(text: str, same: str) -> None:
     bare = [re.sub(r"places?=[^)]*\)|, place=\d+", "", repr(replace(each, text=""))) for each in (one, other)]
     assert bare[0] == bare[1]
     assert len(parts_of([one], schema())) == len(parts_of([other], schema()))
+
+
+@given(
+    st.sampled_from(["=", "<", "<=", ">", ">="]),
+    st.integers(-3, 12),
+    st.sampled_from([(), (-2,), (11,)]),
+    st.booleans(),
+    st.sampled_from(["numeric", "date"]),
+)
+def test_what_clip_has_moved_is_not_answered(
+    sign: str, number: int, atoms: tuple[int, ...], clip: bool, kind: str
+) -> None:
+    # share(age > 90) of a column whose values beyond 90 are moved there was 0, from 0 to 0.
+    def written(value: int) -> Any:
+        return date_of(float(value)) if kind == "date" else value
+
+    spec = {
+        "bounds": [written(0), written(9)],
+        "atoms": [*map(written, atoms)],
+        "clip": clip,
+        "integer": True,
+    }
+    columns = [{"kind": kind, "name": "a", **spec}, {"kind": "numeric", "name": "b", "bounds": [0, 1]}]
+    possible = [each for each in (*range(10), *atoms) if _SIGNS[sign](each, number)]
+    between = range(min(0, *atoms, 0), max(9, *atoms, 9) + 1)
+    asked = parse(f"mean(b) where a {sign} {written(number)}")
+    answered = bool(possible) or not clip or (sign == "=" and number in between)
+    with nullcontext() if answered else pytest.raises(QuestionError, match="'clip' moves others there"):
+        parts_of(asked, schema_from({"columns": columns}))
 
 
 def test_names_with_spaces_stand_between_double_quotes() -> None:

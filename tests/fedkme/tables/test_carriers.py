@@ -32,8 +32,9 @@ from fedkme.answers.grammar import parse
 from fedkme.drafts.drafting import draft_schema
 from fedkme.errors import FedkmeError, FedkmeWarning, SchemaError
 from fedkme.tables.cells import columns_of
+from fedkme.tables.conversion import ROUNDED
 from fedkme.tables.data_file import DataFile
-from fedkme.tables.files import load_table, table_from_columns
+from fedkme.tables.files import load_table, rows_from_columns, table_from_columns
 from fedkme.tables.schema import Schema, schema_from
 
 try:
@@ -247,6 +248,21 @@ def test_names_that_look_alike_are_one_name(seen: str, draw: st.DataObject) -> N
     twice = [unicodedata.normalize(form, f"{seen}é") for form in ("NFC", "NFD")]
     with pytest.raises(SchemaError, match="twice"):
         schema_from({"columns": [column | {"categories": twice}]})
+
+
+@given(st.lists(st.sampled_from([0.5, 3, 48.0, 48.5, -9.5, 12.25, None, 70]), min_size=1, max_size=9))
+def test_numbers_that_are_not_whole_are_rounded_in_whole_columns_and_counted(cells: list[Any]) -> None:
+    # Ages of 48.5 came back as 48, as rows "seen as they are", and nothing said so.
+    keys = {"bounds": [0, 70], "integer": True, "nullable": True, "missing": 0, "missing_codes": [-9.5]}
+    schema = schema_from({"columns": [{"kind": "numeric", "name": "a", "atoms": [12.25], **keys}]})
+    for kind in (np.float64, np.float32, str):
+        rows = {"a": ["" if each is None else str(each) for each in cells]}
+        column = rows["a"] if kind is str else pd.Series(cells, dtype=kind)
+        found = rows_from_columns(columns_of({"a": column}, "north"), schema, "north")
+        kept = [each for each in cells if each not in (None, -9.5)]
+        values = found.table.values[:, 0][np.isfinite(found.table.values[:, 0])]
+        assert values[values >= 0].tolist() == [each if each == 12.25 else round(each) for each in kept]
+        assert found.swallowed["a", ROUNDED] == sum(each in (0.5, 48.5) for each in kept)
 
 
 def test_a_schema_and_a_question_in_either_writing_are_one() -> None:
