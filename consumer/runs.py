@@ -12,8 +12,9 @@ from consumer.results import make_folder
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import receive_summary
 from consumer.summary.received import judge_received, keep_received, load_validation
+from fedkme.directives import one_line
 from fedkme.documents import RequestDocument
-from fedkme.errors import ConfigError, StoreError
+from fedkme.errors import ConfigError, ProtocolError, StoreError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, open_store
 from fedkme.store.reading import read_store
@@ -43,13 +44,13 @@ def listing(as_json: bool) -> AnyWork:
                 sys.stdout.write(json.dumps([_plain(run) for run in runs], indent=2) + "\n")
                 return
             sys.stdout.write(f"{'run':<24}{'status':<12}{'kind':<12}{'rows':>12}  opened\n")
-            for run in runs:
-                plain = _plain(run)
-                rows = f"{run.selected} of {run.rows}" if run.status == "running" else str(run.rows)
-                rows = rows if plain["kind"] == "summary" else "-"
-                ahead = f", {run.ahead} before it" if run.status == "queued" else ""
-                what = f"{run.run:<24}{run.status + ahead:<12}{plain['kind']:<12}"
-                sys.stdout.write(f"{what}{rows:>12}  {plain['opened']}\n")
+            for run in map(_plain, runs):
+                rows = f"{run['selected']} of {run['rows']}" if run["status"] == "running" else run["rows"]
+                rows = rows if run["kind"] == "summary" else "-"
+                ahead = f", {run['ahead']} before it" if run["status"] == "queued" else ""
+                status = f"{run['status']}{ahead}"
+                what = f"{run['run']:<24}{status:<12}{run['kind']:<12}"
+                sys.stdout.write(f"{what}{rows:>12}  {run['opened']}\n")
 
         await _with_stub(settings, reporter, ask)
 
@@ -64,8 +65,12 @@ def cancelling(run: str) -> AnyWork:
             answer = await stub.CancelRun(pb.RunQuery(name=settings.name, run=run))
             if isinstance(settings, ConsumerSettings):
                 _give_up(settings, run, reporter)
-            (state,) = _checked(answer).runs
-            reporter.say("cancelled", run=state.run, round=0, status=state.status)
+            if len(states := _checked(answer).runs) != 1:
+                raise ProtocolError(
+                    "the curator does not say what became of the run", "Look at its software."
+                )
+            state = _plain(states[0])
+            reporter.say("cancelled", run=state["run"], round=0, status=state["status"])
 
         await _with_stub(settings, reporter, ask)
 
@@ -145,9 +150,9 @@ def _checked(answer: pb.RunList) -> pb.RunList:
 
 def _plain(run: pb.RunState) -> dict[str, str | int]:
     return {
-        "run": run.run,
-        "kind": run.kind or "summary",  # curators of old releases have only summaries
-        "status": run.status,
+        "run": one_line(run.run),
+        "kind": one_line(run.kind) or "summary",  # curators of old releases have only summaries
+        "status": one_line(run.status),
         "rows": run.rows,
         "selected": run.selected,
         "opened": datetime.fromtimestamp(OPENED.decode(run.opened), UTC).isoformat(timespec="seconds"),

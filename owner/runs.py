@@ -117,9 +117,18 @@ class RunManager:
     def answer(self, directive: directives.Directive) -> directives.Answer | None:
         """Answer a directive; None if it needs no answer. On return answer and ledger lines are stored.
 
+        Others hear that this owner's store failed; its own log says where and why.
+
         Raises:
             StoreError: another process may have the store; it will answer, and this process must not refuse.
         """
+        answer = self._answered(directive)
+        if isinstance(answer, directives.Refusal) and isinstance(answer.error(), errors.StoreError):
+            cause, remedy = f"the store of {self._name} failed", "Tell its operator, whose log says why."
+            return directives.Refusal(answer.code, cause, remedy)
+        return answer
+
+    def _answered(self, directive: directives.Directive) -> directives.Answer | None:
         run = directive.run
         try:
             match directive.body:

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from consumer.requests import is_final
 from consumer.results import keep_participation, make_folder, unwritten, write_result
 from fedkme.config import Settings, load_toml, validate
+from fedkme.directives import one_line
 from fedkme.durable import PartialFile
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.exchange import ReleaseRequest
@@ -232,7 +233,7 @@ async def receive(
                         over()
                     raise error
                 case "plan":
-                    run_name = message.plan.run
+                    run_name = one_line(message.plan.run)
                     heard()
                     phases.named(run_name)
                     phases.begin("rows")

@@ -26,7 +26,7 @@ from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event
 from fedkme.protocol import Fill
 from fedkme.tables.table import Row
 from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
-from fedkme.wire.fields import Field, FieldCodec, ValueT, json_of, number
+from fedkme.wire.fields import WHOLE, Field, FieldCodec, ValueT, json_of, number
 from fedkme.wire.v1 import types_pb2
 
 VERSIONS = types_pb2.VersionRange(oldest=4, newest=4)
@@ -337,7 +337,7 @@ CELLS = FieldCodec(
 """Public part of a summary by cells; code book and menu are plain values, which their users check."""
 
 
-REFUSAL = FieldCodec(Refusal, types_pb2.Fault)
+REFUSAL = FieldCodec(Refusal, types_pb2.Fault, cause=WHOLE, remedy=WHOLE)
 """Expected failure of a peer, with its text."""
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from google.protobuf.descriptor import FieldDescriptor
 
 from fedkme.arrays import FloatArray, Numbers
+from fedkme.directives import one_line
 from fedkme.errors import ConfigError, ProtocolError
 from fedkme.wire.channel import MessageT, fitting
 
@@ -32,6 +34,9 @@ class Field(NamedTuple):
 class FieldCodec(Generic[ValueT, MessageT]):
     """Codec of a value and a message with the same fields.
 
+    A peer's text becomes one line of limited length, which fits names, logs and terminals, unless its field
+    is special.
+
     Attributes:
         kind: the class of the value.
     """
@@ -50,8 +55,9 @@ class FieldCodec(Generic[ValueT, MessageT]):
         self.kind = kind
         self._message = message
         self._special = tuple((name, entry.name or name, entry) for name, entry in special.items())
-        names = (field.name for field in message.DESCRIPTOR.fields)
-        self._same = tuple(name for name in names if name not in special and name not in besides)
+        same = [each for each in message.DESCRIPTOR.fields if each.name not in {*special, *besides}]
+        self._same = tuple(each.name for each in same)
+        self._texts = tuple(each.name for each in same if each.type == FieldDescriptor.TYPE_STRING)
 
     def to_wire(self, value: ValueT, **besides: Any) -> MessageT:
         """Encode a value, with the message's fields `besides`.
@@ -72,6 +78,8 @@ class FieldCodec(Generic[ValueT, MessageT]):
             FedkmeError: the value's class or a field's `decode` refuses the content.
         """
         fields = {name: getattr(message, name) for name in self._same}
+        for name in self._texts:
+            fields[name] = one_line(fields[name])
         for name, ours, field in self._special:
             absent = field.optional and not message.HasField(name)
             fields[ours] = None if absent else field.decode(getattr(message, name))
@@ -134,3 +142,5 @@ def json_of(text: str) -> Any:
 
 TEXTS = Field(tuple, tuple)
 """Field of a tuple of texts, or of bytes."""
+WHOLE = Field(str, str)
+"""Field of a text of any length, which somebody else checks."""

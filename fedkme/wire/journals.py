@@ -11,12 +11,12 @@ from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.offers import PartyKeys
 from fedkme.wire import codecs, releases, summaries
 from fedkme.wire.directives import answer_from_wire, answer_to_wire, directive_from_wire, directive_to_wire
-from fedkme.wire.fields import TEXTS, Field, FieldCodec
+from fedkme.wire.fields import TEXTS, WHOLE, Field, FieldCodec
 from fedkme.wire.v1 import journals_pb2 as pb
 from fedkme.wire.v1 import releases_pb2
 
 _COALITION = FieldCodec(Coalition, pb.Coalition, owners=TEXTS, counts=Field(tuple, tuple))
-_DEPARTURE = FieldCodec(Fault, pb.Departure)
+_DEPARTURE = FieldCodec(Fault, pb.Departure, line=WHOLE)
 
 
 def run_document_to_bytes(document: RunDocument) -> bytes:

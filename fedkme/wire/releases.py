@@ -3,7 +3,7 @@
 from fedkme.arrays import Numbers
 from fedkme.exchange import ReleaseRequest, StageProgress
 from fedkme.wire import codecs
-from fedkme.wire.fields import Field, FieldCodec, number
+from fedkme.wire.fields import WHOLE, Field, FieldCodec, number
 from fedkme.wire.v1 import releases_pb2 as pb
 
 _REQUEST = FieldCodec(
@@ -12,6 +12,7 @@ _REQUEST = FieldCodec(
     ("versions", "attach"),
     name=Field(str, str, "consumer"),
     schema_digest=Field(str, str, "schema"),
+    settings=WHOLE,
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +48,8 @@ FEW_COUNTS = (0, 1, 2**31 - 1, 2**53 + 1, 2**64 - 1)
 COUNTS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, 2**64 - 1)
 NO_NUMBERS: tuple[Any, ...] = (True, "1", None, [], [1.0], {}, 10**400, 1.5)
 """Values of JSON in the place of a number."""
+ODD_TEXTS = ("\x1b[2J\x9b31m", "a\nb", "\u202e\u2028", "x" * 2**17)
+"""Texts that are no line of a log or a terminal."""
 _BITS = {
     Field.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
     Field.CPPTYPE_UINT32: (0, 2**32 - 1),
@@ -172,9 +174,24 @@ def hostile(
             yield name_of(field), mutant
 
 
-def _places(message: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def worded(sample: MessageT) -> Iterator[tuple[str, MessageT]]:
+    """Copies of a message in each of which one text, named first, is odd."""
+    for path, field in _places(sample, (), lambda field: field.type == Field.TYPE_STRING):
+        for text in ODD_TEXTS:
+            mutant = type(sample)()
+            mutant.CopyFrom(sample)
+            _put(_at(mutant, path), field, [text] if field.is_repeated else text)
+            yield name_of(field), mutant
+
+
+def _is_numeric(field: Any) -> bool:
+    return field.cpp_type in _NUMERIC or name_of(field) in DOCUMENTS or name_of(field) in PACKED
+
+
+def _places(
+    message: Any, path: tuple[Any, ...], wanted: Callable[[Any], bool] = _is_numeric
+) -> Iterator[tuple[tuple[Any, ...], Any]]:
     for field in message.DESCRIPTOR.fields:
-        name = name_of(field)
         if field.cpp_type == Field.CPPTYPE_MESSAGE:
             inner: list[tuple[str, int | None]]
             if field.is_repeated:
@@ -182,8 +199,8 @@ def _places(message: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ..
             else:
                 inner = [(field.name, None)] if message.HasField(field.name) else []
             for step in inner:
-                yield from _places(_at(message, (step,)), (*path, step))
-        elif field.cpp_type in _NUMERIC or name in DOCUMENTS or name in PACKED:
+                yield from _places(_at(message, (step,)), (*path, step), wanted)
+        elif wanted(field):
             yield path, field
 
 

@@ -1,24 +1,33 @@
-"""An owner whose curator names runs and reasons as it likes: no log, terminal or store suffers."""
+"""Curators that word names and reasons as they like: no log, terminal or store of others suffers."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pytest
 from rich.console import Console
 
-from fedkme.errors import PolicyError, ProtocolError
+from consumer.releases.client import release_settings_of, run
+from consumer.runs import cancelling, listing
+from fedkme.errors import FedkmeError, PolicyError, ProtocolError
 from fedkme.ledgers.departures import MOST, departures_in
-from fedkme.ops.logs import Log
+from fedkme.ops.logs import Log, text_of
+from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import releases_pb2, releases_pb2_grpc, summaries_pb2, summaries_pb2_grpc, types_pb2
 from owner.consent.status import read_status, show
 from owner.runs import MOST_REFUSED
+from tests.hostile.numbers import worded
 from tests.hostile.test_curators import fault_of, invite
 from tests.owner.consent.host import NAME, Host, host
+from tests.parties import caller_values
+from tests.system.market import SCHEMA, Ear
 
 
 @pytest.fixture
@@ -95,3 +104,59 @@ def test_runs_without_end(tmp_path: Path) -> None:
         assert len(at.wired._handlers) == 2
         at.wired.welcome(["run-0"])
         assert at.prepare("after") is None
+
+
+class Wordy(summaries_pb2_grpc.SummariesServicer, releases_pb2_grpc.ReleasesServicer):
+    """Curator that answers each call as it was told."""
+
+    answer: Any
+
+    async def ListRuns(self, request: Any, context: Any) -> Any:  # noqa: N802  # gRPC's name
+        return self.answer
+
+    CancelRun = ListRuns
+
+    async def Release(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802  # gRPC's name
+        for message in self.answer:
+            yield message
+
+
+STATE = summaries_pb2.RunState(run="run-1", status="queued", rows=3, opened=1e9, kind="summary")
+RUNS = summaries_pb2.RunList(runs=[STATE])
+RELEASE = (
+    releases_pb2.ReleaseMessage(plan=releases_pb2.ReleasePlan(version=codecs.VERSIONS.newest, run="run-1")),
+    releases_pb2.ReleaseMessage(progress=releases_pb2.ReleaseProgress(stage="training", line="step 1")),
+    releases_pb2.ReleaseMessage(fault=types_pb2.Fault(code=21, cause="two owners are left", remedy="Wait.")),
+)
+
+
+async def test_what_a_consumer_prints_of_a_curator_s_words_is_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # `fedkme consumer runs` wrote a curator's bytes to the terminal; `cancel` ended with a traceback where
+    # no run or two came back.
+    (tmp_path / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
+    server, wordy, ear = grpc.aio.server(), Wordy(), Ear()
+    summaries_pb2_grpc.add_SummariesServicer_to_server(wordy, server)
+    releases_pb2_grpc.add_ReleasesServicer_to_server(wordy, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    values = caller_values(tmp_path, address, release={"kind": "moments"})
+    settings = release_settings_of(values, tmp_path / "release.toml")
+    odd = [mutant for _, mutant in worded(RUNS)]
+    calls: list[tuple[Any, Any]] = [(listing(False), each) for each in odd]
+    several = [summaries_pb2.RunList(runs=[STATE] * count) for count in (0, 2)]
+    calls += [(cancelling("run-1"), each) for each in (*odd, *several)]
+    for place, message in enumerate(RELEASE):
+        calls += [(run, [*RELEASE[:place], mutant, *RELEASE[place + 1 :]]) for _, mutant in worded(message)]
+    for work, wordy.answer in calls:
+        with contextlib.suppress(FedkmeError):
+            await work(settings, ear)
+    await server.stop(None)
+    printed = capsys.readouterr().out.split("\n")
+    said = [text_of(value) for _, fields in ear.said for value in fields.values()]
+    assert len(printed) > len(odd)
+    assert len(said) > len(calls)
+    for line in (*printed, *said):
+        assert line.isprintable()
+        assert len(line) < 2000

@@ -358,19 +358,21 @@ def test_the_invitation_of_these_tests_has_the_planned_events() -> None:
 
 
 def test_a_full_disk_is_in_the_owners_own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The curator heard of it and went on without this owner, whose own log had no line.
+    # The curator heard of it and went on without this owner, whose own log had no line. Later curator and
+    # consumer heard the path, and "see to the disk": their own, they thought.
     def fails(*line: object) -> None:
-        raise StoreError("the disk is full", "Make room.")
+        raise StoreError("the store /srv/journal.db could not be written", "Make room.")
 
     with host(tmp_path) as at:
         assert at.prepare("run-1") is None
         with monkeypatch.context() as patched:
             patched.setattr(at.store, "append", fails)
-            assert at.bid("run-1").HasField("fault")
+            told = [at.bid("run-1").fault]
         assert [(run, error.code) for run, error in at.refusals] == [("run-1", StoreError.code)]
-        assert at.bid("run-1").HasField("fault"), (
-            "a refused answer does not leave when the directive comes again"
-        )
+        assert "/srv/journal.db" in at.refusals[0][1].cause
+        told.append(at.bid("run-1").fault)  # a refused answer does not leave when the directive comes again
+        said = "the store of owner-1 failed", "Tell its operator, whose log says why."
+        assert [(fault.cause, fault.remedy) for fault in told] == [said, said]
         at.wired.welcome(["run-1"])  # another stream: the curator may not have heard the refusal
         assert at.bid("run-1").HasField("counts")
         assert len(at.refusals) == 1
