@@ -99,6 +99,7 @@ def validate(
         raise _explain(model, values, error.errors(include_url=False), source) from None
 
 
+_KEY = 300  # letters of a key in a message: a peer may send any
 _PLAIN: Mapping[str, str] = {
     **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "it is no table of keys"),
     **dict.fromkeys(("tuple_type", "list_type"), "it is no list"),
@@ -132,9 +133,9 @@ def _explain(
             return ConfigError(f"{source}: '{'.'.join(path)}' is missing", f"Add it: {', '.join(listed)}.")
         cause = f"{source}: '{'.'.join(path)}' is wrong: there is no {str(context['tag'])[:40]!r}"
         return ConfigError(cause, _did_you_mean(str(context["tag"]), listed))
-    key = ".".join(path) or "(top level)"
+    key = ".".join(path)[:_KEY] or "(top level)"
     if kind == "extra_forbidden":
-        if len(path) == 1 and isinstance(values[key], Mapping | list) and key in _FILES:
+        if len(path) == 1 and isinstance(values[path[0]], Mapping | list) and key in _FILES:
             return ConfigError(
                 f"{source} is {_FILES[key]}: '{key}' is not a key here", "Give the other file."
             )

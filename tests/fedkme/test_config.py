@@ -63,6 +63,8 @@ WRONG: list[tuple[type[Settings], str, Any, str]] = [
     (SimulationSettings, "scenario.rows", 5, "The number of a summary's rows is 'p'."),
     (SimulationSettings, "columns", [{"name": "age"}], "is a schema: 'columns' is not a key here."),
     (OwnerSettings, "scenario", {"kind": "csv"}, "is a scenario: 'scenario' is not a key here."),
+    # A consumer's key of a megabyte stood in the curator's log.
+    (OwnerSettings, "x" * 2**20, 1, f"'{'x' * 300}' is not a key."),
     # It was "'summary' is not a key. It belongs to another kind of this table."
     (
         SimulationSettings,
@@ -108,6 +110,7 @@ def test_a_wrong_key_is_named_by_the_path_that_was_written(
         validate(model, changed(VALID[model], path, value), "file.toml")
     line = str(caught.value)
     assert words in line
+    assert len(line) < 1000
     assert not [word for word in JARGON if word in line]
 
 
