@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from fedkme.errors import LedgerError
-from fedkme.pki.certificates import Role, name_of, role_of
+from fedkme.pki.certificates import MALFORMED, Role, name_of, role_of
 from fedkme.pki.identity import Identity
 
 PREFIX = "fedkme.ledger/"
@@ -227,7 +227,9 @@ def check_signature(
 def chain_of_signer(note: str, signer: str, chains: Iterable[bytes]) -> bytes:
     """Find the chain whose key signed a note for a party; b"" if there is none."""
     numbers = {signature[:4] for name, signature in read_note(note)[1] if name == signer}
-    keys = ((chain, x509.load_pem_x509_certificate(chain).public_key()) for chain in chains)
+    keys = (
+        (chain, x509.load_pem_x509_certificate(chain).public_key()) for chain in chains if chains_of(chain)
+    )
     return next((chain for chain, key in keys if _key_number(key) in numbers), b"")
 
 
@@ -236,8 +238,8 @@ def chains_of(pem: bytes) -> list[bytes]:
     if len(pem) > MOST_BYTES:
         return []
     try:
-        x509.load_pem_x509_certificate(pem)
-    except ValueError:
+        x509.load_pem_x509_certificate(pem).public_key()
+    except MALFORMED:
         return []
     return [pem]
 
@@ -259,7 +261,7 @@ def public_key(signer: str, chain: bytes, authority: bytes) -> ec.EllipticCurveP
         else:
             policy.build_client_verifier().verify(leaf, between[:4])
         public = leaf.public_key()
-    except (ValueError, VerificationError):
+    except (*MALFORMED, VerificationError):
         raise _refused("comes with a certificate that is not of this authority") from None
     if name_of(leaf.subject) != name or role_of(leaf) not in (role, None):
         raise _refused(f"comes with a certificate that is not of {signer}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
@@ -16,6 +16,16 @@ from fedkme.errors import IdentityError
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ROLE = "fedkme:role:"
 """Prefix of the alternative name that gives the role."""
+
+MALFORMED = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""Errors that a malformed or foreign certificate, request, list or key may cause, as it is read or later."""
 
 WARN = datetime.timedelta(days=14)
 """Time before expiry at which warnings begin, for a certificate of a year; see `due`."""
@@ -147,6 +157,6 @@ def is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
     """Check whether an authority signed a certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (*MALFORMED, InvalidSignature):
         return False
     return True

@@ -27,6 +27,7 @@ from fedkme.errors import PkiError
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import (
     LOOPBACK,
+    MALFORMED,
     Role,
     check_name,
     hosts_of,
@@ -81,7 +82,7 @@ class AuthorityFolder:
             self.certificate = x509.load_pem_x509_certificate((directory / "authority.pem").read_bytes())
             if not (directory / "issued").is_dir():
                 raise FileNotFoundError
-        except (OSError, ValueError):
+        except (OSError, *MALFORMED):
             cause = f"{directory} is no authority's folder"
             raise PkiError(cause, "Make one with `fedkme pki init`.") from None
 
@@ -143,7 +144,7 @@ class AuthorityFolder:
                 x509.load_pem_x509_certificate(pem) for label, pem in blocks if label == "CERTIFICATE"
             )
             return [certificate for certificate in certificates if self.signed(certificate)]
-        except (OSError, ValueError):
+        except (OSError, *MALFORMED):
             return []
 
     def signed(self, certificate: x509.Certificate) -> bool:

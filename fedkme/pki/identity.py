@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from fedkme.durable import create, make_folder, replace
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import due, expiry, is_authority, name_of, now
+from fedkme.pki.certificates import MALFORMED, due, expiry, is_authority, name_of, now
 from fedkme.pki.files import PRIVATE, PUBLIC, key_file, key_mode, pem_blocks, stamp
 
 if TYPE_CHECKING:  # `fedkme pki` opens no connection
@@ -177,7 +176,7 @@ def _from_bundle(path: Path) -> Identity:
                     authority += block
                 else:
                     chain += block
-    except ValueError:
+    except MALFORMED:
         raise _unreadable(path) from None
     parts = {"key": key, "certificate of a party": chain, "authority's certificate": authority}
     for what, block in parts.items():
@@ -191,9 +190,10 @@ def _check(identity: Identity, path: Path, current: bool) -> None:
         certificate = identity.leaf
         key = serialization.load_pem_private_key(identity.key, password=None)
         x509.load_pem_x509_certificates(identity.authority)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+        is_its = certificate.public_key() == key.public_key()
+    except MALFORMED:
         raise _unreadable(path) from None
-    if certificate.public_key() != key.public_key():
+    if not is_its:
         raise IdentityError(f"the key in {path} is not its certificate's", "Issue both again.")
     if current and certificate.not_valid_after_utc < now():
         raise IdentityError(f"the certificate in {path} has expired", "Issue a new one, or renew it.")

@@ -7,13 +7,20 @@ another channel, such as a call, a letter or a meeting.
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import check_name, fingerprint, is_issued_by, name_of, now, same_fingerprint
+from fedkme.pki.certificates import (
+    MALFORMED,
+    check_name,
+    fingerprint,
+    is_issued_by,
+    name_of,
+    now,
+    same_fingerprint,
+)
 from fedkme.pki.files import pem_blocks
 from fedkme.pki.identity import Identity
 
@@ -43,7 +50,7 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
         sound = request.is_signature_valid and _strong(request.public_key())
     except OSError as error:
         raise IdentityError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
-    except (ValueError, UnsupportedAlgorithm):
+    except MALFORMED:
         raise IdentityError(f"{path} is no request", "Make one with `fedkme pki request`.") from None
     if not sound:
         cause = f"the request {path} is not signed by its own key, or its key is weak"
@@ -82,16 +89,17 @@ def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
     try:
         blocks = [block for label, block in pem_blocks(reply.read_bytes()) if label == "CERTIFICATE"]
         certificate, authority = (x509.load_pem_x509_certificate(block) for block in blocks)
+        public = certificate.public_key()
     except OSError as error:
         raise IdentityError(f"{reply} cannot be read: {error.strerror}", "Check the path.") from None
-    except ValueError:
+    except MALFORMED:
         cause = f"{reply} does not hold a certificate and its authority's"
         raise IdentityError(cause, "Use the file that `fedkme pki approve` wrote.") from None
     check_fingerprint(authority_fingerprint, authority, "the authority", "whoever runs the authority")
     if not is_issued_by(certificate, authority):
         cause = f"the certificate in {reply} was not issued by the authority beside it"
         raise IdentityError(cause, "Ask for the reply again.")
-    if certificate.public_key() != _private(key).public_key():
+    if public != _private(key).public_key():
         cause = f"the certificate in {reply} is for another key"
         raise IdentityError(cause, "Use the key that the request was made with.")
     if certificate.not_valid_after_utc < now():
@@ -102,7 +110,7 @@ def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
 def _private(key: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
     try:
         private = serialization.load_pem_private_key(key, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except MALFORMED:
         raise IdentityError("the key is no PEM key, or has a passphrase", "Make another one.") from None
     if not isinstance(private, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) or not _strong(
         private.public_key()

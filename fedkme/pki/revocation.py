@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPub
 from cryptography.x509 import CertificateRevocationList
 
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import ends_soon, is_issued_by, name_of, now, serial_of
+from fedkme.pki.certificates import MALFORMED, ends_soon, is_issued_by, name_of, now, serial_of
 from fedkme.pki.files import pem_blocks, stamp
 
 _LABEL = "X509 CRL"
@@ -52,7 +52,7 @@ class Revocation:
         lists = self._current()
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)
-        except ValueError:
+        except MALFORMED:
             raise IdentityError("a party shows no certificate that can be read", "Issue it again.") from None
         name = name_of(certificate.subject)
         revocations = next(
@@ -133,7 +133,7 @@ class Revocation:
         except OSError as error:
             cause = f"the revocation list {self._path} cannot be read: {error.strerror}"
             raise IdentityError(cause, _REMEDY) from None
-        except ValueError:
+        except MALFORMED:
             lists = []
         if not lists or len(lists) != data.count(f"-----BEGIN {_LABEL}".encode()):
             raise IdentityError(f"{self._path} is no revocation list, or is cut off", _REMEDY)

@@ -6,7 +6,16 @@ from pathlib import Path
 from cryptography import x509
 
 from fedkme.errors import PkiError
-from fedkme.pki.certificates import expiry, fingerprint, hosts_of, is_authority, name_of, role_of, serial_of
+from fedkme.pki.certificates import (
+    MALFORMED,
+    expiry,
+    fingerprint,
+    hosts_of,
+    is_authority,
+    name_of,
+    role_of,
+    serial_of,
+)
 from fedkme.pki.files import pem_blocks
 from fedkme.pki.folder import AuthorityFolder
 
@@ -105,5 +114,5 @@ def _file(path: Path) -> Iterator[Facts]:
                 yield {"private key": "(not shown)"}
     except OSError as error:
         raise PkiError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
-    except ValueError:
+    except MALFORMED:
         raise PkiError(f"{path} holds no PEM that can be read", "Name a file of `fedkme pki`.") from None

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import Role, name_of, role_of
+from fedkme.pki.certificates import MALFORMED, Role, name_of, role_of
 from fedkme.pki.identity import Identity
 from fedkme.secagg.keys import framed
 
@@ -99,7 +99,7 @@ def check_signature(
         store = Store(x509.load_pem_x509_certificates(authority))
         PolicyBuilder().store(store).build_client_verifier().verify(leaf, between)
         public = leaf.public_key()
-    except (ValueError, VerificationError):
+    except (*MALFORMED, VerificationError):
         raise refusal(f"{what} with a certificate that is not this party's authority's") from None
     name, role = name_of(leaf.subject), role_of(leaf)
     if role not in (None, *roles) or not isinstance(public, ec.EllipticCurvePublicKey):
