@@ -107,20 +107,22 @@ Labels = NDArray[np.int64]
 
 def classes_apart(
     labels: Labels | None, weights: NDArray[Any] | None, validation: Labels | None, p: int
-) -> float:
+) -> float | None:
     """Squared distance of class shares from D_v's, over the mean distance for p fresh rows.
 
     Fresh rows have a mean squared distance of (1 - sum of squared shares) (1/p + 1/m); a D_v with a single
     class counts as if it had one row more, of another class.
 
     Args:
-        labels: labels of a form's rows, (s,); None: the distance is 0.
+        labels: labels of a form's rows, (s,); None: the distance is None, if D_v has labels.
         weights: weights of these rows; None: equal weights.
-        validation: labels of D_v's m rows, or None.
+        validation: labels of D_v's m rows, or None: the distance is 0.
         p: number of requested rows.
     """
-    if labels is None or validation is None:
+    if validation is None:
         return 0.0
+    if labels is None:
+        return None
     count, m = int(max(labels.max(), validation.max())) + 1, len(validation)
     shares, theirs = (
         np.bincount(of, by, count) / (len(of) if by is None else by.sum())
@@ -149,7 +151,7 @@ class Judged:
     alike: Evaluation
     weighted: Evaluation
     repeats: Evaluation
-    classes: tuple[float, ...]
+    classes: tuple[float | None, ...]
     by: Yardstick
     verdict: QualityVerdict
     halves: tuple[float | None, float | None, float | None]

@@ -14,11 +14,11 @@ columns and no labels: shares of classes have a yardstick of their own (classes.
 
 from collections import Counter
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from fedkme.tables.numbers import CLIPPED
 from fedkme.tables.table import Reading
-from fedkme.verdict import GRADES, Grade, QualityVerdict
+from fedkme.verdict import GRADES, Grade, QualityVerdict, at_most_fair
 
 GOOD = 1.25
 """MMD^2 over the yardstick up to which a summary is good."""
@@ -60,12 +60,13 @@ class Yardstick:
 class FormQuality:
     """A form's MMD^2 to D_v, its effective sample size, and the distance of its class shares from D_v's.
 
-    `halves` is its MMD^2 to the law of D_v, estimated by `by_halves`; None without an estimate.
+    `classes` is None where D_v has labels and the rows have none. `halves` is the form's MMD^2 to the law of
+    D_v, estimated by `by_halves`; None without an estimate.
     """
 
     mmd2: float
     effective: float
-    classes: float = 0.0
+    classes: float | None = 0.0
     halves: float | None = None
 
 
@@ -118,7 +119,7 @@ def verdict_on(
     sentence += " of D_v's own law"
     if behind:
         sentence += f"; uniform rows with weights were as close, within the noise of D_v ({rival:#.3g})"
-    mixed = form.classes > GOOD * CHANCE
+    mixed = (form.classes or 0.0) > GOOD * CHANCE
     if mixed:
         times = f"{form.classes:.3g} times as much as those of fresh rows"
         sentence += f"; shares of classes differ from D_v's {times}"
@@ -127,7 +128,10 @@ def verdict_on(
     else:
         why = "" if grade == "good" else _CLASSES if mixed else _SMALL if _is_small(form, by) else _FAIR
     train = "" if grade == "poor" else _training({name for name in forms if grades[name] == grade}, added)
-    return QualityVerdict(grade, sentence, f"{train} {why}".strip(), grades)
+    if form.classes is not None:
+        return QualityVerdict(grade, sentence, f"{train} {why}".strip(), grades)
+    verdict = QualityVerdict(grade, sentence, f"{_UNLABELLED} {why}".strip(), grades)
+    return QualityVerdict(**at_most_fair(asdict(verdict), ["no row came with its label"]))
 
 
 def _grade(ratio: float, form: FormQuality, by: Yardstick) -> Grade:
@@ -175,7 +179,7 @@ def _ratio(form: FormQuality, by: Yardstick) -> float:
 
 def _farther(form: FormQuality, by: Yardstick) -> float:
     """Distance of a form over its yardstick: the larger of columns' and classes'."""
-    return max(_judged(form, by)[0], form.classes / CHANCE)
+    return max(_judged(form, by)[0], (form.classes or 0.0) / CHANCE)
 
 
 def _held_out(form: FormQuality, by: Yardstick) -> float | None:
@@ -199,6 +203,7 @@ _CLASSES = (
     "owners that have more of these classes."
 )
 _SMALL = "D_v has few rows for a summary of so many: give more of them, or ask for fewer rows (p)."
+_UNLABELLED = "To train on rows, ask without the owners that have no labels: beside theirs no row has one."
 _FAIR = "A larger rho or epsilon brings it closer."
 MOST_MOVED = 0.01
 """Share of a column's cells that `clip` may move before a grade is at most fair."""

@@ -67,9 +67,9 @@ def gap_cells(spec: Numeric) -> list[Cell]:
 def harmless(cell: str) -> str:
     """Put an apostrophe before text that a spreadsheet would take for a formula (= + - @, tab, return).
 
-    Numbers stay unchanged.
+    Numbers stay unchanged, and so do signs alone.
     """
-    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")) or not cell.strip("+-"):
         return cell
     try:
         float(cell)

@@ -55,6 +55,7 @@ def test_a_d_v_of_one_class_is_matched_by_rows_of_it() -> None:
     against = ReferenceRows(SCHEMA.encode(validation.values), GAMMA)
     forms = make_forms(SCHEMA, came, came.take(np.arange(P)), against, P, validation.labels)
     apart = classes_apart(forms.weighted.labels, forms.fit.weights, validation.labels, P)
+    assert apart is not None
     assert apart < GOOD * CHANCE
     assert share(forms.repeats.labels) > 0.95
 

@@ -150,5 +150,15 @@ def test_rows_of_other_classes_than_those_of_d_v_are_not_good() -> None:
     assert "shares of classes differ" in verdict.sentence
     assert "classes" in verdict.advice
     weights = np.repeat([0.0, 1.0], (19, 41)) / 41
-    assert classes_apart(mixed, weights, cases, 60) < 1e-12
-    assert classes_apart(None, None, cases, 60) == classes_apart(cases, None, None, 60) == 0.0
+    assert classes_apart(mixed, weights, cases, 60) == pytest.approx(0.0, abs=1e-12)
+    assert classes_apart(cases, None, None, 60) == 0.0
+
+
+def test_rows_that_lost_their_label_are_no_training_data() -> None:
+    # One owner had no label, so that no row had one, and the screen said "Good. Train on summary.csv".
+    apart = classes_apart(None, None, np.ones(200, np.int64), 60)
+    verdict = verdict_on({"alike": FormQuality(0.0009, 60, apart)}, Yardstick(0.5, 60, 200))
+    assert verdict.grade == "fair"
+    assert "no row came with its label" in str(verdict)
+    assert "Train on" not in str(verdict)
+    assert "without the owners that have no labels" in str(verdict)
