@@ -2,10 +2,12 @@
 
 Owners are asked in the order of their names and answers are kept in that order, so that no result depends on
 which answer came first. An owner that is lost or answers with a fault leaves the run, and a line says why;
-below the quorum the run stops.
+below the quorum the run stops. An owner whose answer fails here in a way that was not foreseen leaves, too:
+it shall not end the run of others. If all fail so, the fault is this program's.
 """
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -41,6 +43,7 @@ Answer = TypeVar("Answer")
 Argument = TypeVar("Argument")
 
 
+LOG = logging.getLogger("curator")
 LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggregationError, SealedBoxError)
 """Errors with which an owner leaves a run that goes on without it."""
 
@@ -53,6 +56,10 @@ async def _answer_or_error(
         return await call(port, argument)
     except Exception as error:
         return error
+
+
+def _is_unforeseen(answer: object) -> bool:
+    return isinstance(answer, Exception) and not isinstance(answer, FedkmeError)
 
 
 class Roster(Generic[Port]):
@@ -106,9 +113,14 @@ class Roster(Generic[Port]):
         else:
             answers = await asyncio.gather(*calls)
         good: dict[str, Answer] = {}
+        alone = not all(_is_unforeseen(answer) for answer in answers)
         for name, answer in zip(names, answers, strict=True):
             if isinstance(answer, LEAVING):
                 self.remove(round_number, name, answer)
+            elif isinstance(answer, Exception) and _is_unforeseen(answer) and alone:
+                LOG.error("the answer of %s failed in a way that was not foreseen", name, exc_info=answer)
+                cause = f"{name}: its answer failed at the curator in a way that was not foreseen"
+                self.remove(round_number, name, OwnerFaultError(cause, "The curator's log says where"))
             elif isinstance(answer, Exception):
                 raise answer
             else:

@@ -17,7 +17,7 @@ from curator.summary.run import run_summary
 from fedkme.documents import Fault
 from fedkme.errors import IdentityError, OwnerFaultError
 from fedkme.party import noise_for
-from fedkme.protocol import Broadcast
+from fedkme.protocol import Broadcast, Closing
 from tests.curator.summary.fakes import (
     DirectPort,
     Mortal,
@@ -52,6 +52,28 @@ def test_the_run_goes_on_without_a_lost_owner_and_says_so(last: str, time: int, 
     assert record.closings.keys() == {"b", "c"}
     assert [r.owners for r in record.rounds] == [3 if r.round < lost_in else 2 for r in record.rounds]
     assert all(number < lost_in for number, owner, _ in record.accesses if owner == "a")
+
+
+def test_an_answer_that_fails_here_in_an_unforeseen_way_ends_no_run_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # A certificate that a library cannot read did, and would at every start of the curator.
+    class Odd(DirectPort):
+        async def close(self, last_round: int) -> Closing:
+            raise ArithmeticError(last_round)
+
+    tables = owners(9, 9, 9)
+    odd, others = ([Odd(bidder(name, rows)) for name, rows in tables.items()] for _ in range(2))
+    settings = make_settings(AskEveryoneSettings())
+    record = run(make_task(6), settings, [odd[0], *ports(tables)[1:]])
+    assert record.status == "complete"
+    assert [(fault.owner, fault.code) for fault in record.faults] == [("a", 24)]
+    assert record.closings.keys() == {"b", "c"}
+    (logged,) = caplog.records
+    assert logged.exc_info is not None
+    assert isinstance(logged.exc_info[1], ArithmeticError)
+    with pytest.raises(ArithmeticError):  # the same of all: this program's fault
+        run(make_task(6), settings, others)
 
 
 def test_an_owner_lost_at_the_end_only_leaves_its_own_count_open() -> None:
