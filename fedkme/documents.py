@@ -180,4 +180,4 @@ class CuratorEntry:
 
 def _terms_of(plan: Plan) -> Plan:
     """Name what an offer depends on: not who offers keys, nor words that a curator's update adds."""
-    return replace(plan, offered=False, offers=(), choice=None, packs=False)
+    return replace(plan, offered=False, offers=(), choice=None)

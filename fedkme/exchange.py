@@ -143,10 +143,7 @@ class Plan:
         sealed: whether rows pass through the curator in boxes that only the consumer can open.
         secret_draw: whether h1 is drawn from the group secret, so that the curator chooses among hashes.
         offers: keys of the owners, with which the consumer seals the group secret.
-        choice: chosen protocol; None before owners have joined, and from an earlier version of fedkme.
-        landmarks: public rows whose kernels are the coordinates of g~, encoded, little-endian float32, one
-            after another; empty: the coordinates are those of h1.
-        packs: whether the curator can read rows of D_v in one packed array, not only row by row.
+        choice: chosen protocol; None before owners have joined.
     """
 
     run: str
@@ -157,8 +154,6 @@ class Plan:
     secret_draw: bool = False
     offers: tuple[KeyOffer, ...] = ()
     choice: SummaryChoice | None = None
-    landmarks: bytes = b""
-    packs: bool = False
 
     def shortened(self) -> Plan:
         """Copy of the plan without code book and keys, for lists."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from audit.attacks import auctions, cells, cells_run, clock, deployed, h2, joint, means, public
-from audit.attacks.consumers import landmarks, picks, repeated_requests
+from audit.attacks.consumers import picks, repeated_requests
 from audit.attacks.curators import moments, payouts, pooled
 from audit.attacks.finding import Subject
 from audit.attacks.owners import budgets_and_ledgers, coalitions, limits, timing
@@ -20,7 +20,6 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "h2": h2.h2,
     "h2-published": h2.h2_published,
     "gaussian": means.gaussian,
-    "landmarks": landmarks.by_landmarks,
     "exact": means.exact,
     "clock": clock.clock,
     "clock-broadcasts": joint.clock_and_broadcasts,

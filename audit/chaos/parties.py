@@ -233,7 +233,7 @@ class _OfferingParty(ConsumerParty):
 
 
 def _sent(offer: Offer, plan: Plan) -> list[bytes]:
-    return [message.SerializeToString() for message in offer_to_messages(offer, plan.packs)]
+    return [message.SerializeToString() for message in offer_to_messages(offer)]
 
 
 async def summarise(

@@ -207,8 +207,6 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(_summary(protocol, "D_v is shared", request={"share": "rows"}))
     if row.family == "auction":
         cases.append(_summary(protocol, "no public rows", seeds=row.hashed))
-        if not row.sealed:
-            cases.append(_summary(protocol, "g~ by landmarks", landmarks=12))
         if row.base == "clock":
             often = {**_CLOCK, "block": 1}
             cases.append(_summary(protocol, "a clock each round", auction=often, request={"p": 6}))

@@ -77,7 +77,7 @@ async def summarize(
         reporter.say("planned", run=plan.run, round=0, line=plan.choice.line)
     offer = list[pb.ConsumerMessage]()
     if not plan.offered:
-        offer += offer_to_messages(party.offer(request, plan), plan.packs)
+        offer += offer_to_messages(party.offer(request, plan))
     elif request.document.offer is not None:
         party.offer(request, plan)  # refuses a plan other than the one that the offer was made for
     keep = partial(party.keep_head, plan.run)

@@ -25,7 +25,6 @@ from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import WindowBudget, check_budget, check_target
 from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, repeated, validation_of
-from fedkme.privacy.landmarks import landmarks_of
 from fedkme.privacy.settings import release_target, target_event
 from fedkme.sealed.group import Gift
 from fedkme.sealed.rows import AnyRow
@@ -199,10 +198,7 @@ def make_offer(
             whose = f"{validation_of(gate.consumer)} towards {OWNERS}"
             check_target(request.privacy, whose, [target_event(request.target)])
         encoded, noise = schema.encode(validation.values), noise_for("target")
-        draw, landmarks = h1 or RandomFourier(plan.features), None
-        if plan.landmarks:
-            landmarks = landmarks_of(plan.landmarks, plan.features.gamma, schema)
-        target, cost = release_target(request.target, draw, encoded, noise, landmarks)
+        target, cost = release_target(request.target, h1 or RandomFourier(plan.features), encoded, noise)
         gate.pass_target(plan.run, target, cost)
     if request.share == "rows":
         rows = validation.values.astype(np.float64)

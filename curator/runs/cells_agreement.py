@@ -28,7 +28,7 @@ from curator.run.run import Run
 from curator.runs.context import RunContext
 from curator.runs.sums import run_sums, security_of
 from curator.summary.settings import SummarySettings
-from curator.sums.charges import DOUBTFUL, Settle, charge_ended
+from curator.sums.charges import Settle, charge_ended
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from fedkme.cells.coalitions import pools_help
@@ -117,8 +117,6 @@ class Agreement:
             self._show(run, cells)
             return
         attempt = self._attempt(run) or {}
-        if "lines" in attempt:  # that owners may have written, as an earlier release keeps them
-            context.store.put(DOUBTFUL + sketch_of(run.name), json.dumps(attempt["lines"]).encode("ascii"))
         if "fault" in attempt:
             self.forget(run)
             code, cause, remedy = attempt["fault"]

@@ -121,7 +121,7 @@ class Preparation:
                     self._runs.close(run, "failed", error)
                 self._lifecycle.family(run.document).forget(run)
                 raise
-        return replace(run.document.planned, offered=run.status != "asked", packs=True)
+        return replace(run.document.planned, offered=run.status != "asked")
 
     async def accept(self, run: Run, offer: Offer) -> None:
         """Check an offer, and put the run into the queue unless another call has already done so.
@@ -276,11 +276,7 @@ class Preparation:
     def _keep_choice(self, run: Run, choice: SummaryChoice) -> None:
         """Add a choice to the plan, on disk and in memory, and report the choice."""
         context = self._context
-        settings = context.settings.summary.resolved(choice)
-        plan = replace(
-            run.document.planned, choice=choice, landmarks=settings.landmarks_of(context.encoded_seeds)
-        )
-        document = replace(run.document, plan=plan)
+        document = replace(run.document, plan=replace(run.document.planned, choice=choice))
         with context.store.transaction():
             context.store.update_run(run.name, document=run_document_to_bytes(document))
         run.document = document

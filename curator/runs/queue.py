@@ -19,9 +19,9 @@ from fedkme.tables.npz import npz_arrays
 from fedkme.tables.table import Table
 from fedkme.wire.journals import run_document_from_bytes, run_document_to_bytes
 
-_ROWS, _INDEXED, _OPENED, _BEFORE = "d_v/", "requests", "opened", "before/"
-"""Keys of facts in the store: the rows of an open run's D_v, by the run's name; a mark that requests are
-indexed; the count of runs so far; the ledger's length before an open run, by the run's name."""
+_ROWS, _OPENED, _BEFORE = "d_v/", "opened", "before/"
+"""Keys of facts in the store: the rows of an open run's D_v, by the run's name; the count of runs so far; the
+ledger's length before an open run, by the run's name."""
 MOST_ASKED = 8
 """Requests of one consumer that may wait for its g~; a further request cancels the oldest."""
 
@@ -58,8 +58,6 @@ class RunQueue:
                 document = self._with_rows(row.run, run_document_from_bytes(row.document))
                 first = _first(document) if status == "asked" else "queued"
                 self._open[row.run] = Run(row.run, document, first, row.opened)
-        if store.get(_INDEXED) is None:
-            self._index_requests()
         self._queue += sorted(
             (run for run in self._open.values() if run.status == "queued"), key=lambda run: run.opened
         )
@@ -92,7 +90,8 @@ class RunQueue:
             self._store.put(_OPENED, b"%d" % (_opened_before(self._store) + 1))
             self._store.open_run(name, document.consumer, run_document_to_bytes(document))
             self._store.update_run(name, status=status)
-            self._note_request(name, document)
+            if request_id := document.request.request_id:
+                self._store.put(_request_key(document.consumer, request_id), name.encode())
             self._store.put(_BEFORE + name, b"%d" % last_seq(self._store))
         row = self._store.run(name)
         assert row is not None, "the run was opened above"
@@ -162,19 +161,6 @@ class RunQueue:
             return document
         rows = npz_arrays(stored, run)
         return replace(document, offer=replace(offer, validation=rows["x"], validation_classes=rows.get("y")))
-
-    def _index_requests(self) -> None:
-        """Index the runs of all requests, once: an earlier release kept no index."""
-        with self._store.transaction():
-            rows = self._store.runs()
-            for row in rows:
-                self._note_request(row.run, run_document_from_bytes(row.document))
-            self._store.put(_OPENED, b"%d" % len(rows))
-            self._store.put(_INDEXED, b"")
-
-    def _note_request(self, run: str, document: RunDocument) -> None:
-        if request_id := document.request.request_id:
-            self._store.put(_request_key(document.consumer, request_id), run.encode())
 
     def of(self, consumer: str) -> list[Run]:
         """All runs of a consumer, in the order in which they were opened."""
@@ -284,7 +270,7 @@ def _opened_before(store: Store) -> int:
 
 
 def lines_before(store: Store, run: str) -> int:
-    """Length of the ledger before an open run; 0 where an earlier release opened the run."""
+    """Length of the ledger before an open run; 0 for other runs."""
     return int(store.get(_BEFORE + run) or b"0")
 
 

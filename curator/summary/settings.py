@@ -2,8 +2,6 @@
 
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from curator.summary.auctions.base import AnyAuction
@@ -14,7 +12,6 @@ from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.exchange import SummaryChoice
 from fedkme.privacy.events import Event, PureDp
-from fedkme.privacy.landmarks import MOST, some_of
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyMean, GaussianSettings, broadcast_events
 from fedkme.protocol import Fill
@@ -113,10 +110,6 @@ class SummarySettings(Settings):
     """The paper matches D_v with the summary *and* its seed set, and returns the summary alone (`counted`).
     `subtracted` takes the public seed set out of the broadcast mean, so that the returned rows alone match
     D_v."""
-    landmarks: int = Field(0, ge=0, le=MOST)
-    """Public seed rows whose kernels are the coordinates of D_v's mean in Algorithm 3; 0: h1's coordinates.
-    Landmarks help where the seeds resemble D_v's rows and D_v is small (docs/decisions/003). A secret h1 has
-    no landmarks and stays secret."""
     auction: AnyAuction = ClockSettings()
     """Auction by which Algorithm 3 chooses a row in each round."""
     payouts: float = Field(0.0, ge=0, allow_inf_nan=False)
@@ -185,11 +178,6 @@ class SummarySettings(Settings):
         elif choice.protocol == "cells":
             changes["cells"] = self.cells.model_copy(update={"rho": choice.ratio})
         return self.model_copy(update=changes)
-
-    def landmarks_of(self, seeds: NDArray[np.float32]) -> bytes:
-        """Landmarks for a plan, from encoded public rows; empty where the protocol has none."""
-        named = self.row.family == "auction" and not self.sealed
-        return some_of(seeds, self.landmarks).astype("<f4").tobytes() if named else b""
 
     def drawn(self, rows: int) -> int:
         """Rows to ask owners for, for a summary of `rows` rows: uniform draws ask for more."""

@@ -19,7 +19,6 @@ from fedkme.extensions import MECHANISMS, Registry, merged
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import FourierFeatures
 from fedkme.privacy.events import Event, ExactStatistic, Gaussian, MwemCall, MwemSchedule
-from fedkme.privacy.landmarks import Landmarks, release_by_landmarks
 from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean, later_cost
 from fedkme.privacy.noise import NoiseSource, SecureNoise
 
@@ -183,11 +182,7 @@ AnyTarget = Annotated[SerializeAsAny[MechanismSettings], TARGETS]
 
 
 def release_target(
-    settings: MechanismSettings,
-    h1: FourierFeatures,
-    validation: NDArray[np.float32],
-    noise: NoiseSource,
-    landmarks: Landmarks | None = None,
+    settings: MechanismSettings, h1: FourierFeatures, validation: NDArray[np.float32], noise: NoiseSource
 ) -> tuple[MeanVector, Cost]:
     """g~ = h2(h1(D_v)) (Sarpatwar 2019, Algorithm 3, step 3), in fixed point, (d,), and its cost to D_v.
 
@@ -196,10 +191,7 @@ def release_target(
         h1: the run's draw.
         validation: encoded rows of D_v, (m, n).
         noise: private randomness of the party that holds D_v.
-        landmarks: the run plan's public rows, whose kernels a Gaussian mechanism measures D_v in; None: h1.
     """
-    if landmarks is not None and isinstance(settings, GaussianSettings):
-        return release_by_landmarks(settings.epsilon, settings.delta, landmarks, h1, validation, noise)
     release = settings.make(h1.dimension, h1.norm_bound, 1, noise)
     release.add(normalised_features(h1.fixed_point(validation)))
     cost = release.cost

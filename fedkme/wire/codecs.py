@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -234,23 +233,15 @@ def values_to_wire(values: NDArray[np.float64]) -> Iterator[types_pb2.Rows]:
 
 
 def values_from_wire(part: types_pb2.Rows, columns: int | None = None) -> NDArray[np.float64]:
-    """Decode one part of rows without labels, packed or row by row, to (m, columns) float64.
-
-    Without `columns`, the first row gives the number. No Python object is made for a row.
+    """Decode one packed part of rows without labels, to (m, columns) float64; None: as many as it says.
 
     Raises:
         ProtocolError: a row has another number of columns.
     """
-    if part.values:
-        width = part.columns if columns is None else columns
-        if part.rows or part.columns != width or not width or len(part.values) % (8 * width):
-            raise _of_another_width(width)
-        return np.frombuffer(part.values, dtype="<f8").astype(np.float64).reshape(-1, width)
-    width = (len(part.rows[0].values) if part.rows else 0) if columns is None else columns
-    if any(len(row.values) != width for row in part.rows):
+    width = part.columns if columns is None else columns
+    if part.rows or part.columns != width or not width or len(part.values) % (8 * width):
         raise _of_another_width(width)
-    numbers = chain.from_iterable(row.values for row in part.rows)
-    return np.fromiter(numbers, np.float64, count=len(part.rows) * width).reshape(len(part.rows), width)
+    return np.frombuffer(part.values, dtype="<f8").astype(np.float64).reshape(-1, width)
 
 
 def values_of(rows: Sequence[Row], width: int) -> NDArray[np.float64]:

@@ -64,7 +64,7 @@ def request_document_to_bytes(document: RequestDocument) -> bytes:
     if document.plan is not None:
         message.plan.CopyFrom(summaries.plan_to_wire(document.plan, codecs.VERSIONS.newest))
     if document.offer is not None:
-        message.offer.extend(summaries.offer_to_messages(document.offer, packed=True))
+        message.offer.extend(summaries.offer_to_messages(document.offer))
     if document.secrets is not None:
         keys, secret = document.secrets
         message.box_key, message.signing_key, message.secret = keys.box, keys.signing, secret.exposed()

@@ -9,7 +9,6 @@ from fedkme.directives import one_line
 from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer, Outcome, Plan, RoundProgress, SummaryChoice, SummaryRequest
 from fedkme.features.hashes import REFERENCE_HASHES
-from fedkme.tables.table import Row
 from fedkme.wire import codecs
 from fedkme.wire.fields import Field, FieldCodec, maybe, number, numbers
 from fedkme.wire.rows import hashes_from_wire, hashes_to_wire
@@ -97,8 +96,8 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
     return _PLAN.from_wire(message, features=codecs.features_from_wire(message.features, width))
 
 
-def offer_to_messages(offer: Offer, packed: bool = False) -> list[pb.ConsumerMessage]:
-    """Encode an offer; D_v is sent in parts, row by row if the reader does not know packed parts."""
+def offer_to_messages(offer: Offer) -> list[pb.ConsumerMessage]:
+    """Encode an offer; D_v is sent in packed parts."""
     first = pb.ConsumerMessage(with_validation=offer.validation is not None)
     if offer.target is not None:
         first.target.CopyFrom(codecs.mean_to_wire(offer.target))
@@ -113,17 +112,14 @@ def offer_to_messages(offer: Offer, packed: bool = False) -> list[pb.ConsumerMes
         return [first]
     if offer.validation_classes is not None:
         first.validation_classes.extend(offer.validation_classes.tolist())
-    rows = (Row(index, values, None) for index, values in enumerate(offer.validation))
-    parts = codecs.values_to_wire(offer.validation) if packed else codecs.rows_to_wire(rows)
+    parts = codecs.values_to_wire(offer.validation)
     return [first, *(pb.ConsumerMessage(validation=part) for part in parts)]
 
 
 def offer_from_messages(
     messages: Sequence[pb.ConsumerMessage], plan: Plan, columns: int | None = None
 ) -> Offer:
-    """Decode an offer for a plan from one message or more.
-
-    Rows of D_v have `columns` columns; None: as many as the first row.
+    """Decode an offer for a plan from one message or more; rows of D_v have `columns` columns, if given.
 
     Raises:
         ProtocolError: the offer does not have the form that the plan requires.

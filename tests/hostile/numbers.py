@@ -75,12 +75,7 @@ DOCUMENTS = frozenset(
     }
 )
 """Texts that are JSON."""
-PACKED = {
-    "Plan.landmarks": "<f4",
-    "ConsumerMessage.reference": "<i2",
-    "Row.features": "<i2",
-    "Rows.values": "<f8",
-}
+PACKED = {"ConsumerMessage.reference": "<i2", "Row.features": "<i2", "Rows.values": "<f8"}
 """Bytes that are numbers."""
 TEXTS = frozenset(
     {

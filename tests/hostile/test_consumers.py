@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
+import numpy as np
 import pytest
 
 from curator.consumers.admission import MOST_CALLS
@@ -25,7 +26,7 @@ from tests.system.market import DIMENSION, Ear, market, request
 
 FUZZED = 10_000
 TARGET = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * DIMENSION))
-ROW = types_pb2.Row(token=0, values=[0.5, 0.5, 0.5])
+ROW = np.full(3, 0.5, "<f8").tobytes()
 
 
 def asked(number: int = 0, **changes: Any) -> pb.ConsumerMessage:
@@ -37,7 +38,7 @@ def asked(number: int = 0, **changes: Any) -> pb.ConsumerMessage:
 
 
 def d_v(count: int, last: bool = True) -> pb.ConsumerMessage:
-    return pb.ConsumerMessage(validation=types_pb2.Rows(rows=[ROW] * count, last=last))
+    return pb.ConsumerMessage(validation=types_pb2.Rows(values=ROW * count, columns=3, last=last))
 
 
 def fault_in(heard: list[pb.CuratorMessage]) -> FedkmeError:

@@ -152,7 +152,7 @@ async def play_consumer(what: str, part: int, change: int | None, moved: int) ->
             )
             run = ready.open_summary(summaries.request_from_wire(asked))
             plan = await ready.plan_of(run)
-            messages = changed(summaries.offer_to_messages(asker.offer(request, plan), packed=True))
+            messages = changed(summaries.offer_to_messages(asker.offer(request, plan)))
             await ready.accept(run, summaries.offer_from_messages(messages, plan, market.schema.width))
             await ready.ended(run)
         except FedkmeError as error:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from functools import partial
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +21,21 @@ from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import CURATOR
 from fedkme.store import RunRow, Store, open_store
 from fedkme.tables.files import save_table
-from fedkme.tables.table import Row, Table
+from fedkme.tables.table import Table
 from fedkme.wire import codecs
-from fedkme.wire.journals import run_document_from_bytes, run_document_to_bytes
+from fedkme.wire.journals import run_document_from_bytes
 from fedkme.wire.v1 import summaries_pb2 as pb
 from tests.parties import WAIT_S
 from tests.system.market import DIMENSION, SCHEMA, market, request, rows
 from tests.system.test_wire_consumers import TARGET
 
 WITH_ROWS = pb.ConsumerMessage(target=TARGET.target, with_validation=True)
-one = partial(Row, label=None)
 PLAN = Plan("run-1", FourierSpec("paired", DIMENSION, 1.0, SCHEMA.encoded_width, 5))
 
 
-@pytest.mark.parametrize("packed", [True, False])
 async def test_rows_of_d_v_are_read_beside_the_loop_of_the_curator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A consumer of an earlier release sends them one by one; nothing of either form is read on the loop.
     threads: list[threading.Thread] = []
     read = codecs.values_from_wire
 
@@ -50,9 +45,7 @@ async def test_rows_of_d_v_are_read_beside_the_loop_of_the_curator(
 
     monkeypatch.setattr(codecs, "values_from_wire", reading)
     values = rows(5, 1).values
-    parts = list(
-        codecs.values_to_wire(values) if packed else codecs.rows_to_wire(starmap(one, enumerate(values)))
-    )
+    parts = list(codecs.values_to_wire(values))
     asked = request()
     asked.request.validation_rows = len(values)
     async with market(tmp_path, ["a", "b"]) as at:
@@ -60,7 +53,7 @@ async def test_rows_of_d_v_are_read_beside_the_loop_of_the_curator(
         await at.ear.heard("owner_joined")
         async with at.summarize() as stream:
             await stream.write(asked)
-            assert (await stream.read()).plan.packs
+            assert (await stream.read()).HasField("plan")
             await stream.write(WITH_ROWS)
             for part in parts:
                 await stream.write(pb.ConsumerMessage(validation=part))
@@ -139,8 +132,8 @@ def document(store: Store) -> int:
     return sum(len(row.document) for row in store.runs())
 
 
-def asked(number: int) -> RunDocument:
-    wanted = SummaryRequest("consumer", b"%016d" % number, SCHEMA.digest(), 3, 1000, 1.0)
+def asked(number: int, consumer: str = "consumer") -> RunDocument:
+    wanted = SummaryRequest(consumer, b"%016d" % number, SCHEMA.digest(), 3, 1000, 1.0)
     return RunDocument(wanted, PLAN)
 
 
@@ -173,9 +166,9 @@ async def test_a_request_that_comes_again_is_found_without_reading_every_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with contextlib.closing(open_store(tmp_path / "journal.db", CURATOR, "process")) as store:
-        for number in range(3):  # of an earlier release, which kept no index
-            store.open_run(f"run-{number}", "consumer", run_document_to_bytes(asked(number)))
-            store.update_run(f"run-{number}", status="failed", ended=True)
+        before = RunQueue(store, carried_out, 1)
+        for number in range(3):
+            before.close(before.ask(f"run-{number}", asked(number)), "failed")
         runs = RunQueue(store, carried_out, 1)
         runs.ask("run-3", asked(3))
         read: list[bytes] = []
@@ -200,9 +193,8 @@ async def test_a_run_is_named_and_a_consumer_s_runs_are_listed_without_reading_a
 ) -> None:
     # Issue 17, A8: each request read every document that there was.
     with contextlib.closing(open_store(tmp_path / "journal.db", CURATOR, "process")) as store:
-        document = run_document_to_bytes(asked(1))
-        store.open_run("run-1", "another", document)  # of an earlier release, which kept no number
         runs = RunQueue(store, carried_out, 1)
+        runs.ask("run-1", asked(1, "another"))
         runs.ask(next_run(store, True, str), asked(2))
         listed = store.runs
 

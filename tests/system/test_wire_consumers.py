@@ -42,8 +42,8 @@ def asked(**changes: Any) -> pb.ConsumerMessage:
 
 
 def d_v(*rows: Sequence[float], last: bool = True) -> pb.ConsumerMessage:
-    part = [types_pb2.Row(token=index, values=row) for index, row in enumerate(rows)]
-    return pb.ConsumerMessage(validation=types_pb2.Rows(rows=part, last=last))
+    values = np.array([value for row in rows for value in row], "<f8").tobytes()
+    return pb.ConsumerMessage(validation=types_pb2.Rows(values=values, columns=3, last=last))
 
 
 GOOD = (0.5, 0.5, 0.5)
@@ -170,7 +170,8 @@ def plan(version: int = SPOKEN, **features: Any) -> pb.CuratorMessage:
 
 
 def summary(*rows: Sequence[float]) -> pb.CuratorMessage:
-    return pb.CuratorMessage(summary=d_v(*rows).validation)
+    part = [types_pb2.Row(token=index, values=row) for index, row in enumerate(rows)]
+    return pb.CuratorMessage(summary=types_pb2.Rows(rows=part, last=True))
 
 
 @pytest.mark.parametrize(

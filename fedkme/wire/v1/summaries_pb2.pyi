@@ -109,7 +109,7 @@ class CuratorMessage(_message.Message):
     def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
-    __slots__ = ("version", "run", "features", "offered", "cells", "hashed", "offers", "secret_draw", "choice", "landmarks", "packs")
+    __slots__ = ("version", "run", "features", "offered", "cells", "hashed", "offers", "secret_draw", "choice")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
@@ -119,8 +119,6 @@ class Plan(_message.Message):
     OFFERS_FIELD_NUMBER: _ClassVar[int]
     SECRET_DRAW_FIELD_NUMBER: _ClassVar[int]
     CHOICE_FIELD_NUMBER: _ClassVar[int]
-    LANDMARKS_FIELD_NUMBER: _ClassVar[int]
-    PACKS_FIELD_NUMBER: _ClassVar[int]
     version: int
     run: str
     features: _types_pb2.FeatureMap
@@ -130,9 +128,7 @@ class Plan(_message.Message):
     offers: _containers.RepeatedCompositeFieldContainer[_types_pb2.KeyOffer]
     secret_draw: bool
     choice: SummaryChoice
-    landmarks: bytes
-    packs: bool
-    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: bool = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., hashed: bool = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., secret_draw: bool = ..., choice: _Optional[_Union[SummaryChoice, _Mapping]] = ..., landmarks: _Optional[bytes] = ..., packs: bool = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: bool = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., hashed: bool = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., secret_draw: bool = ..., choice: _Optional[_Union[SummaryChoice, _Mapping]] = ...) -> None: ...
 
 class SummaryChoice(_message.Message):
     __slots__ = ("protocol", "ratio", "relative_mmd2", "accessed", "line", "disagrees")

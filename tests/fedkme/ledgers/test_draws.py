@@ -195,7 +195,6 @@ MEANS = ("g~, Gaussian",)
 SUMS = ("sums with noise", "a release", "of sums as they are")
 DRAWS: dict[str, tuple[str, ...] | str] = {
     "g~ by a Gaussian": MEANS,
-    "g~ by landmarks": MEANS,
     "g~ and g_l by h2": ("g~, MWEM", "g_l, MWEM on a schedule"),
     "g_l by Gaussians": ("g_l",),
     "Descending clock": ("clock",),
