@@ -28,11 +28,12 @@ from fedkme.releases.settings import HermiteSettings
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, joined
+from lab.experiments.classifiers import NAMES, models
 from lab.experiments.curves import CurveValue
 from lab.experiments.paper import Place
 from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import DELTA, Method, paid, pooled, rkhs_distance
-from sim.evaluation import classifiers
+from sim.evaluation.classifiers import evaluate, mean
 
 EPSILON = 1.0
 FILES: Mapping[str, str] = {"mnist": "mnist.npz", "fashion": "fashion_mnist.npz"}
@@ -64,7 +65,7 @@ class ImageEffort(Settings):
 QUICK = ImageEffort(
     features=2000, order=10, steps=200, batch=200, rows=3000, names=("LR", "GNB", "LDA"), seeds=1
 )
-FULL = ImageEffort(features=10_000, order=100, steps=3000, names=classifiers.NAMES)
+FULL = ImageEffort(features=10_000, order=100, steps=3000, names=NAMES)
 SIZES = (60, 600, 6000, 60_000)
 """Synthetic images of DP-HP's Figure 3: its array's; an effort's `rows` are the most."""
 EPSILONS = (9.6, 2.9, 1.3)
@@ -88,8 +89,8 @@ class ImagePiece(Piece):
             synthetic, epsilon = mixed.take(np.arange(min(size.rows, len(mixed)))), float("inf")
         else:
             synthetic, epsilon = synthesise_images(self.method, self.data, owners, EPSILON, self.seed, size)
-        scores = classifiers.evaluate(synthetic, test, schema, size.names, self.seed)
-        figures = {"mean": classifiers.mean(scores).accuracy, **{k: v.accuracy for k, v in scores.items()}}
+        scores = evaluate(synthetic, test, schema, models(size.names), self.seed)
+        figures = {"mean": mean(scores).accuracy, **{k: v.accuracy for k, v in scores.items()}}
         for name, value in figures.items():
             yield CurveValue("accuracy", self.method, name, self.seed, value)
         distance = rkhs_distance(owners[:1], synthetic, schema, self.seed)
@@ -120,10 +121,10 @@ class ImageCurvePiece(Piece):
             drawn = size.model_copy(update={"rows": most})
             made, _ = synthesise_images(self.method, self.data, owners, self.epsilon, self.seed, drawn)
         for count in self.sizes or (most,):
-            scores = classifiers.evaluate(
-                made.take(np.arange(min(count, len(made)))), test, schema, size.names, self.seed
+            scores = evaluate(
+                made.take(np.arange(min(count, len(made)))), test, schema, models(size.names), self.seed
             )
-            average = classifiers.mean(scores)
+            average = mean(scores)
             place: Place = count if self.sizes else self.epsilon if self.method != "real" else "no noise"
             yield CurveValue(self.data, self.method, place, self.seed, average.accuracy)
             yield CurveValue(f"{self.data} f1", self.method, place, self.seed, average.f1)

@@ -16,12 +16,13 @@ from fedkme.config import Settings
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
 from lab.experiments.adult import Split, load_adult
+from lab.experiments.classifiers import NAMES, models
 from lab.experiments.curves import CurveValue
 from lab.experiments.datasets import SOURCES, load
 from lab.experiments.paper import method_title, printed_numbers
 from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
-from sim.evaluation import classifiers
+from sim.evaluation.classifiers import evaluate, mean
 
 ADULT = "adult_raw.parquet"
 
@@ -58,7 +59,7 @@ class ScoreEffort(Settings):
     """Steps of training."""
     rows: int = 6000
     """Synthetic rows to score, and real ones at most."""
-    names: tuple[str, ...] = classifiers.NAMES
+    names: tuple[str, ...] = NAMES
     """Classifiers."""
     seeds: int = 5
     """Seeds of the releases; real rows have one."""
@@ -92,8 +93,8 @@ class ScorePiece(Piece):
                 self.method, schema, split.owners, split.rows, EPSILON, self.seed, size.steps, size.rows,
                 CHOICES[self.data],
             )  # fmt: skip
-        results = classifiers.evaluate(synthetic, split.test, schema, size.names, self.seed, one_hot)
-        average = classifiers.mean(results)
+        results = evaluate(synthetic, split.test, schema, models(size.names), self.seed, one_hot)
+        average = mean(results)
         assert split.test.labels is not None
         positives = float(np.mean(split.test.labels)) if len(schema.classes) == 2 else float("nan")
         figures = {"roc": average.roc, "prc": average.prc, "auc": average.auc, "f1": average.f1}

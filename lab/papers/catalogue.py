@@ -9,10 +9,10 @@ from typing import Literal, TypeVar
 
 from fedkme.config import Settings, override, validate
 from lab.experiments import approximation, balog, codes, images, mixture, scores
+from lab.experiments.classifiers import installed
 from lab.experiments.datasets import SOURCES
 from lab.experiments.synthesis import Method
 from lab.papers.reproduce import PaperExperiment
-from sim.evaluation import classifiers
 
 Size = Literal["quick", "usual", "full"]
 EffortT = TypeVar("EffortT", bound=Settings)
@@ -37,7 +37,7 @@ def _effort(
     effort = {"quick": quick, "usual": usual, "full": full}[size]
     changes: dict[str, object] = {} if seeds is None else {"seeds": seeds}
     if isinstance(effort, scores.ScoreEffort | images.ImageEffort):
-        changes["names"] = classifiers.installed(effort.names)
+        changes["names"] = installed(effort.names)
     if isinstance(effort, balog.BalogEffort) and seeds is not None:
         changes = {"draws": seeds}
     effort = effort.model_copy(update=changes)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedkme.tables.schema import Numeric
 from fedkme.tables.table import Table
+from lab.experiments.classifiers import models
 from lab.experiments.marginals import exact
 from lab.referee.entrants import run_file
 from lab.referee.tables import RefereeSplit, RefereeTable, codes, columns_of_table
@@ -140,7 +141,9 @@ def _rank_correlations(rows: MadeRows, table: Table) -> NDArray[np.float64]:
 def _models(rows: MadeRows, _: Path) -> Figures:
     schema = rows.table.schema
     one_hot = tuple(column.name for column in schema.columns if not isinstance(column, Numeric))
-    scores = classifiers.evaluate(rows.made, rows.split.test, schema, ("LR", "GBM"), rows.seed, one_hot)
+    scores = classifiers.evaluate(
+        rows.made, rows.split.test, schema, models(("LR", "GBM")), rows.seed, one_hot
+    )
     return {
         "AUC logistic": _chance_if_none(scores["LR"].auc),
         "AUC boosted": _chance_if_none(scores["GBM"].auc),
@@ -153,7 +156,7 @@ def _chance_if_none(auc: float) -> float:
 
 
 def _forest(rows: MadeRows, _: Path) -> Figures:
-    scores = classifiers.evaluate(rows.made, rows.split.test, rows.table.schema, ("RF",), rows.seed)
+    scores = classifiers.evaluate(rows.made, rows.split.test, rows.table.schema, models(("RF",)), rows.seed)
     return {"label right, forest": scores["RF"].accuracy}
 
 

@@ -1,13 +1,11 @@
-"""The classifiers of DP-MERF and DP-HP, trained on synthetic rows and scored on real ones.
+"""Classifiers that are trained on synthetic rows and scored on real ones, as DP-MERF and DP-HP do.
 
-The papers average twelve classifiers: eleven of scikit-learn and XGBoost, which is used if it is installed.
-The papers compute ROC and PRC from predicted classes; `auc` is the area by scores.
+The papers compute ROC and PRC from predicted classes; `auc` is the area by scores. lab/ has all twelve
+classifiers of the papers.
 """
 
-import importlib
-import importlib.util
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +16,19 @@ from fedkme.errors import ConfigError
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
-NAMES = ("LR", "RF", "GNB", "BNB", "SVM", "DT", "LDA", "Ada", "MLP", "Bag", "GBM", "XGB")
+Models = Mapping[str, Callable[[int], Any]]
+"""Makers of classifiers with the interface of scikit-learn, by name; each takes a seed."""
+
+
+def quick_models() -> Models:
+    """Three classifiers that take seconds: logistic regression, naive Bayes and a decision tree."""
+    from sklearn import linear_model, naive_bayes, tree
+
+    return {
+        "LR": lambda seed: linear_model.LogisticRegression(max_iter=2000),
+        "GNB": lambda seed: naive_bayes.GaussianNB(),
+        "DT": lambda seed: tree.DecisionTreeClassifier(random_state=seed),
+    }
 
 
 @dataclass(frozen=True)
@@ -41,17 +51,11 @@ class ClassifierScore:
     auc: float
 
 
-def installed(names: Sequence[str] = NAMES) -> tuple[str, ...]:
-    """Names of the classifiers whose packages are installed."""
-    absent = () if importlib.util.find_spec("xgboost") else ("XGB",)
-    return tuple(name for name in names if name not in absent)
-
-
 def evaluate(
     synthetic: Table,
     test: Table,
     schema: Schema,
-    names: tuple[str, ...] | None = None,
+    models: Models,
     seed: int = 0,
     one_hot: Collection[str] = (),
 ) -> dict[str, ClassifierScore]:
@@ -61,7 +65,7 @@ def evaluate(
         synthetic: rows to train on, with labels.
         test: real rows that the release has not seen.
         schema: schema of both.
-        names: names of the classifiers; default: all that are installed.
+        models: the classifiers.
         seed: seed of the classifiers.
         one_hot: categories that classifiers see as 0/1 columns and not by index.
 
@@ -69,19 +73,20 @@ def evaluate(
         Scores by name; scores of chance if the training rows have only one class.
 
     Raises:
-        ConfigError: a table has no labels, or a name is unknown.
+        ConfigError: a table has no labels.
     """
     if synthetic.labels is None or test.labels is None:
         raise ConfigError("classifiers need labels", "Give the schema a label.")
     scores: dict[str, ClassifierScore] = {}
     train_x, test_x = columns(synthetic, schema, one_hot), columns(test, schema, one_hot)
-    for name in names or installed():
+    for name, make in models.items():
         if len(np.unique(synthetic.labels)) < 2:
-            scores[name] = _constant(int(synthetic.labels[0]), test.labels)
+            chance = np.full(len(test.labels), int(synthetic.labels[0]))
+            scores[name] = _figures(test.labels, chance, None)
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # warnings of convergence, on arbitrary data
-                scores[name] = _score(_make(name, seed), train_x, synthetic.labels, test_x, test.labels)
+                scores[name] = _score(make(seed), train_x, synthetic.labels, test_x, test.labels)
     return scores
 
 
@@ -118,10 +123,6 @@ def _score(
     return _figures(test_y, predicted, ranking)
 
 
-def _constant(label: int, test_y: NDArray[Any]) -> ClassifierScore:
-    return _figures(test_y, np.full(len(test_y), label), None)
-
-
 def _figures(truth: NDArray[Any], predicted: NDArray[Any], ranking: NDArray[Any] | None) -> ClassifierScore:
     from sklearn import metrics
 
@@ -136,25 +137,3 @@ def _figures(truth: NDArray[Any], predicted: NDArray[Any], ranking: NDArray[Any]
         float(metrics.accuracy_score(truth, predicted)),
         float("nan") if ranking is None else float(metrics.roc_auc_score(truth, ranking)),
     )
-
-
-def _make(name: str, seed: int) -> Any:
-    from sklearn import discriminant_analysis, ensemble, linear_model, naive_bayes, neural_network, svm, tree
-
-    makers: Mapping[str, Callable[[], Any]] = {
-        "LR": lambda: linear_model.LogisticRegression(max_iter=2000),
-        "RF": lambda: ensemble.RandomForestClassifier(random_state=seed),
-        "GNB": lambda: naive_bayes.GaussianNB(),
-        "BNB": lambda: naive_bayes.BernoulliNB(alpha=0.02),
-        "SVM": lambda: svm.LinearSVC(random_state=seed, max_iter=5000),
-        "DT": lambda: tree.DecisionTreeClassifier(random_state=seed),
-        "LDA": lambda: discriminant_analysis.LinearDiscriminantAnalysis(),
-        "Ada": lambda: ensemble.AdaBoostClassifier(n_estimators=100, learning_rate=0.7, random_state=seed),
-        "MLP": lambda: neural_network.MLPClassifier(alpha=1.0, early_stopping=True, random_state=seed),
-        "Bag": lambda: ensemble.BaggingClassifier(n_estimators=20, max_samples=0.1, random_state=seed),
-        "GBM": lambda: ensemble.GradientBoostingClassifier(subsample=0.1, n_estimators=50, random_state=seed),
-        "XGB": lambda: importlib.import_module("xgboost").XGBClassifier(n_jobs=1, random_state=seed),
-    }
-    if name not in makers:
-        raise ConfigError(f"no classifier is called '{name}'", f"Choose among {', '.join(NAMES)}.")
-    return makers[name]()

@@ -27,7 +27,6 @@ from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table, table_from_arrays
 from fedkme.verdict import GRADES
 
-CLASSIFIERS = ("LR", "GNB", "DT")
 MOST_ROWS = 20_000
 """Most rows of a table that are evaluated: its first rows."""
 _BLOCK_ROWS = 2_000
@@ -73,7 +72,7 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
 
         results["noise_of_auc"] = _noise_of_auc(test.labels[:MOST_ROWS])
         for name, rows in (("synthetic", synthetic), ("real", real)):
-            scores = classifiers.evaluate(rows, _cut(test), schema, CLASSIFIERS, seed)
+            scores = classifiers.evaluate(rows, _cut(test), schema, classifiers.quick_models(), seed)
             average = classifiers.mean(scores)
             figures = {"auc": average.auc, "roc": average.roc, "prc": average.prc}
             results[f"trained_on_{name}"] = {key: x for key, x in figures.items() if math.isfinite(x)}

@@ -13,6 +13,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 from lab.experiments import datasets, images, scores
+from lab.experiments.classifiers import models
 from lab.experiments.curves import CurveValue
 from lab.experiments.paper import printed_numbers
 from lab.experiments.synthesis import Choice, rkhs_distance, synthesise
@@ -135,7 +136,7 @@ def test_synthetic_rows_train_classifiers_within_the_epsilon_that_was_asked() ->
         "merf", SMALL, owners, 6000, 1.0, 0, 60, 1000, Choice(features=60, hidden=(32,), even=True)
     )
     assert paid == pytest.approx(1.0, rel=1e-6)
-    figures = classifiers.evaluate(made, rows(500, 9), SMALL, ("DT",))
+    figures = classifiers.evaluate(made, rows(500, 9), SMALL, models(("DT",)))
     assert figures["DT"].roc > 0.65
 
 

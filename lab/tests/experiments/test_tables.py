@@ -10,6 +10,7 @@ import pytest
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 from lab.experiments import marginals
+from lab.experiments.classifiers import NAMES, installed, models
 from lab.experiments.codes import FILE, CodesEffort, pieces
 from lab.experiments.paper import printed_numbers
 from sim.evaluation import classifiers
@@ -55,12 +56,12 @@ def test_classifiers_score_predicted_classes_and_chance_without_two_classes() ->
     )
     x = np.linspace(0, 1, 60)
     table = Table(np.stack([x, x > 2], axis=1), (x > 0.5).astype(np.int64))
-    scores = classifiers.evaluate(table, table, schema, ("DT", "LDA"))
+    scores = classifiers.evaluate(table, table, schema, models(("DT", "LDA")))
     assert scores["DT"].roc == scores["DT"].prc == scores["DT"].accuracy == 1.0
     assert classifiers.mean(scores).roc <= 1.0
     one = Table(table.values, np.zeros(60, dtype=np.int64))
-    assert classifiers.evaluate(one, table, schema, ("DT",))["DT"].roc == 0.5
-    assert set(classifiers.installed()) <= set(classifiers.NAMES)
+    assert classifiers.evaluate(one, table, schema, models(("DT",)))["DT"].roc == 0.5
+    assert set(installed()) <= set(NAMES)
 
 
 def test_the_public_domain_of_adult_needs_no_rows() -> None:
