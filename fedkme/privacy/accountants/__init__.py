@@ -17,6 +17,5 @@ from fedkme.privacy.accountants.matrix import is_consumer as is_consumer
 from fedkme.privacy.accountants.matrix import matrix as matrix
 from fedkme.privacy.accountants.matrix import paid as paid
 from fedkme.privacy.accountants.matrix import with_coalition as with_coalition
-from fedkme.privacy.accountants.pld import to_dp_event as to_dp_event
 from fedkme.privacy.accountants.published import Published as Published
 from fedkme.privacy.accountants.sound import Sound as Sound

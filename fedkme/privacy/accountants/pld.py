@@ -1,4 +1,4 @@
-"""Numerical composition with dp-accounting: privacy loss distributions, and Renyi DP for deltas below them.
+"""Numerical composition with dp-accounting, by privacy loss distributions.
 
 A release may depend on earlier releases: if (P_i, Q_i) dominates every mechanism that may stand at place i,
 whatever came before, then the product of the pairs dominates the sequence (Zhu, Dong, Wang 2022, theorem 10).
@@ -34,21 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.privacy.events import (
-    BoundedRange,
-    Clock,
-    Composed,
-    Event,
-    ExactStatistic,
-    Gaussian,
-    Laplace,
-    MwemCall,
-    MwemSchedule,
-    PureDp,
-    RawRows,
-    SealedRows,
-    SubsampledGaussian,
-)
+from fedkme.privacy.events import BoundedRange, Event, Gaussian, Laplace, PureDp
 
 Counts = tuple[tuple[Event, int], ...]
 """Single releases, each with count 1, and the number of times it happened: no composed event, h2 or clock."""
@@ -77,50 +63,6 @@ def numerical_delta(counts: Counts, epsilon: float) -> float:
     return min(1.0, max(delta, SMALLEST_DELTA))
 
 
-def renyi_epsilon(counts: Counts, delta: float) -> float:
-    """Epsilon at delta by Renyi DP under add-remove; inf where it cannot be computed."""
-    return float(_renyi(counts).get_epsilon(delta)) if delta > 0 and _is_in_range(counts) else math.inf
-
-
-def renyi_delta(counts: Counts, epsilon: float) -> float:
-    """Delta at epsilon by Renyi DP under add-remove; 1 where it cannot be computed."""
-    return float(_renyi(counts).get_delta(epsilon)) if _is_in_range(counts) else 1.0
-
-
-def to_dp_event(event: Event) -> Any:
-    """The event as a dp_accounting.DpEvent.
-
-    dp_accounting has no exact counterpart of bounded range and of pure DP: both become the zCDP that they
-    imply. An event without any counterpart becomes UnsupportedDpEvent, which no accountant accepts.
-    """
-    import dp_accounting as library
-
-    match event:
-        case Gaussian(noise, count):
-            return library.SelfComposedDpEvent(library.GaussianDpEvent(noise), count)
-        case Laplace(noise, count):
-            return library.SelfComposedDpEvent(library.LaplaceDpEvent(noise), count)
-        case SubsampledGaussian(noise, rate, count):
-            sampled = library.PoissonSampledDpEvent(rate, library.GaussianDpEvent(noise))
-            return library.SelfComposedDpEvent(sampled, count)
-        case BoundedRange(epsilon, count):
-            return library.SelfComposedDpEvent(library.ZCDpEvent(epsilon**2 / 8.0), count)
-        case PureDp(epsilon, count):
-            return library.SelfComposedDpEvent(library.ZCDpEvent(epsilon**2 / 2.0), count)
-        case MwemCall() | Clock():
-            return library.ComposedDpEvent([to_dp_event(piece) for piece in event.pieces()])
-        case MwemSchedule():
-            return library.ComposedDpEvent([to_dp_event(call) for call in event.calls()])
-        case Composed(events):
-            return library.ComposedDpEvent([to_dp_event(part) for part in events])
-        case SealedRows():
-            return library.NoOpDpEvent()
-        case RawRows() | ExactStatistic():
-            return library.NonPrivateDpEvent()
-        case _:
-            return library.UnsupportedDpEvent()
-
-
 def bounded_range_delta(epsilon: NDArray[np.float64], span: float) -> NDArray[np.float64]:
     """Supremum of delta at epsilon over all mechanisms of range `span`; any shape."""
     inside = np.expm1((np.minimum(epsilon, span) - span) / 2.0) ** 2 / -np.expm1(-span)
@@ -134,17 +76,6 @@ def pure_delta(epsilon: NDArray[np.float64], bound: float) -> NDArray[np.float64
 
 
 @lru_cache(maxsize=64)
-def _renyi(counts: Counts) -> Any:
-    from dp_accounting import SelfComposedDpEvent
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant()
-    for event, count in counts:
-        accountant.compose(SelfComposedDpEvent(to_dp_event(event), count))
-    return accountant
-
-
-@lru_cache(maxsize=64)
 def _loss_distribution(counts: Counts) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as library
 
@@ -155,10 +86,6 @@ def _loss_distribution(counts: Counts) -> Any:
             case Gaussian(noise):  # exactly one Gaussian of lower noise
                 sigma = noise / math.sqrt(count)
                 part = library.from_gaussian_mechanism(sigma, value_discretization_interval=step)
-            case SubsampledGaussian(noise, rate):
-                part = library.from_gaussian_mechanism(
-                    noise, value_discretization_interval=step, sampling_prob=rate
-                ).self_compose(count)
             case Laplace(noise):
                 single = library.from_laplace_mechanism(noise, value_discretization_interval=step)
                 part = single.self_compose(count)
@@ -191,8 +118,6 @@ def _variance(event: Event) -> float:
     match event:
         case Gaussian(noise) | Laplace(noise):
             return noise**-2
-        case SubsampledGaussian(noise, rate):
-            return min(1.0, rate**2 * math.expm1(min(noise**-2, 700.0)) * noise**2) * noise**-2
         case BoundedRange(span):
             return span**2 / 3.0
         case PureDp(bound):
@@ -204,15 +129,8 @@ def _variance(event: Event) -> float:
 def _is_computable(counts: Counts) -> bool:
     few = len(counts) <= _MOST_DIFFERENT and _releases(counts) <= _MOST_RELEASES
     small = few and _total_variance(counts) / 2.0 <= _LARGEST_LOSS
-    return small and _is_in_range(counts)
-
-
-def _is_in_range(counts: Counts) -> bool:
-    """Check that the library loses no digits that matter at the parameters of the events."""
-    subsampled = [event for event, _ in counts if isinstance(event, SubsampledGaussian)]
-    return all(_LEAST_LOSS <= math.sqrt(_variance(event)) <= _LARGEST_LOSS for event, _ in counts) and all(
-        event.rate >= 1e-6 for event in subsampled
-    )
+    # else the library loses digits that matter
+    return small and all(_LEAST_LOSS <= math.sqrt(_variance(event)) <= _LARGEST_LOSS for event, _ in counts)
 
 
 def _total_variance(counts: Counts) -> float:
@@ -230,13 +148,4 @@ def _grid_step(counts: Counts) -> float:
     """
     total = _total_variance(counts)
     finest = _RESOLUTION * math.sqrt(total / max(_releases(counts), 100))
-    width = max(total + 30.0 * math.sqrt(total), 16.0 * max(_tail(event) for event, _ in counts))
-    return max(finest, width / _MOST_POINTS)
-
-
-def _tail(event: Event) -> float:
-    """Loss that one release hardly ever exceeds; for rare samples it is large against the deviation."""
-    if not isinstance(event, SubsampledGaussian):
-        return 0.0
-    unsampled = 10.0 / event.noise_multiplier + 0.5 / event.noise_multiplier**2
-    return math.log1p(event.rate * math.expm1(min(unsampled, 700.0)))
+    return max(finest, (total + 30.0 * math.sqrt(total)) / _MOST_POINTS)

@@ -8,7 +8,6 @@ Every method below bounds adaptive composition. The accountant reports the small
 | sum of pure epsilons | Laplace, bounded range, pure DP               | basic composition         |
 | Gaussian and pure    | Gaussian, and those of the line before        | fedkme.privacy.gaussian   |
 | zCDP                 | all                                           | fedkme.privacy.accounting |
-| RDP                  | with a subsampled Gaussian                    | dp_accounting.rdp         |
 | PLD                  | all; delta >= 1e-11, up to 100,000 releases,  | accountants.pld           |
 |                      | 512 of them different                         |                           |
 
@@ -25,13 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from fedkme.privacy.accountants.bound import Accountant, Bound, Support, check_delta, check_epsilon
-from fedkme.privacy.accountants.pld import (
-    Counts,
-    numerical_delta,
-    numerical_epsilon,
-    renyi_delta,
-    renyi_epsilon,
-)
+from fedkme.privacy.accountants.pld import Counts, numerical_delta, numerical_epsilon
 from fedkme.privacy.accounting import zcdp_epsilon
 from fedkme.privacy.events import (
     BoundedRange,
@@ -47,7 +40,6 @@ from fedkme.privacy.events import (
     PureDp,
     RawRows,
     SealedRows,
-    SubsampledGaussian,
     leaves,
 )
 from fedkme.privacy.gaussian import (
@@ -58,7 +50,7 @@ from fedkme.privacy.gaussian import (
     responses_epsilon,
 )
 
-_PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, SubsampledGaussian, Clock, SealedRows}
+_PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, Clock, SealedRows}
 """Types of events with a proof. A type derived from one of them may mean something else."""
 _MOST_LOSSES = 256
 """Largest number of different losses of randomised responses that is computed."""
@@ -205,10 +197,6 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
         lambda delta: zcdp_epsilon(rho, delta) if delta > 0 else math.inf,
         lambda epsilon: zcdp_delta(rho, epsilon),
     )
-    if any(isinstance(event, SubsampledGaussian) for event, _ in counts):
-        yield _Bound(
-            "RDP", lambda delta: renyi_epsilon(counts, delta), lambda epsilon: renyi_delta(counts, epsilon)
-        )
     yield _Bound(
         "PLD",
         lambda delta: numerical_epsilon(counts, delta),
@@ -299,14 +287,14 @@ def _rho(counts: Counts) -> float:
     """Parameter rho of zero-concentrated DP of all events together.
 
     Gaussian and pure DP: Bun and Steinke 2016, propositions 1.6 and 1.4; bounded range: Cesar and Rogers
-    2021. A Gaussian on a sample costs at most what it costs on all rows.
+    2021.
     """
     return sum(count * _single_rho(event) for event, count in counts)
 
 
 def _single_rho(event: Event) -> float:
     match event:
-        case Gaussian(noise) | Laplace(noise) | SubsampledGaussian(noise):
+        case Gaussian(noise) | Laplace(noise):
             return noise**-2 / 2.0
         case PureDp(epsilon):
             return epsilon**2 / 2.0

@@ -38,7 +38,6 @@ from fedkme.privacy.events.mechanisms import PureDp as PureDp
 from fedkme.privacy.events.mechanisms import RawRows as RawRows
 from fedkme.privacy.events.mechanisms import Relation as Relation
 from fedkme.privacy.events.mechanisms import SealedRows as SealedRows
-from fedkme.privacy.events.mechanisms import SubsampledGaussian as SubsampledGaussian
 from fedkme.privacy.events.mechanisms import event_from_json as event_from_json
 from fedkme.privacy.events.mechanisms import in_sequence as in_sequence
 from fedkme.privacy.events.mechanisms import leaves as leaves

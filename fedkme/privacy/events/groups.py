@@ -20,10 +20,6 @@ from dataclasses import replace
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import mechanisms
 
-_SAMPLED = mechanisms.ExactStatistic(
-    "noise on samples of rows, for which no bound of several rows at once is known here"
-)
-
 
 def for_group(events: Iterable[mechanisms.Event], rows: int) -> list[mechanisms.Event]:
     """Events that bound the replacement of `rows` rows; events without a bound stay as they are.
@@ -46,7 +42,5 @@ def _bound_for_group(event: mechanisms.Event, rows: int) -> list[mechanisms.Even
             return [replace(event, epsilon=event.epsilon * rows)]
         case mechanisms.MwemCall() | mechanisms.Clock():
             return [part for piece in event.pieces() for part in _bound_for_group(piece, rows)]
-        case mechanisms.SubsampledGaussian():
-            return [_SAMPLED]
         case _:
             return [event]

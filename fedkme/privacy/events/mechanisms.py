@@ -188,28 +188,6 @@ class MwemSchedule(Event):
 
 
 @dataclass(frozen=True)
-class SubsampledGaussian(Event):
-    """Gaussian noise on a sum over a Poisson sample: each row is in it independently with probability `rate`.
-
-    Amplification is stated for add-remove; the noise multiplier is over the norm bound of one row.
-    """
-
-    kind: ClassVar[str] = "subsampled-gaussian"
-    noise_multiplier: float
-    rate: float
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_probability(self.kind, "rate", self.rate)
-
-    @property
-    def assumes(self) -> frozenset[Relation]:
-        """Add-remove."""
-        return frozenset({"add-remove"})
-
-
-@dataclass(frozen=True)
 class Clock(Event):
     """All descending clocks of a run, with Exp(mean 1/epsilon) noise on the threshold.
 
@@ -307,7 +285,7 @@ class Composed(Event):
 _KINDS: Mapping[str, type[Event]] = {event.kind: event for event in Event.__subclasses__()}
 
 
-_COUNTED = (Gaussian, Laplace, BoundedRange, PureDp, SubsampledGaussian, RawRows, HashedRows, SealedRows)
+_COUNTED = (Gaussian, Laplace, BoundedRange, PureDp, RawRows, HashedRows, SealedRows)
 
 
 def leaves(events: Iterable[Event]) -> Iterator[Event]:

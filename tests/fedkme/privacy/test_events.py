@@ -30,7 +30,6 @@ from fedkme.privacy.events import (
     RawRows,
     Relation,
     SealedRows,
-    SubsampledGaussian,
     disclosure_from_json,
     event_from_json,
     leaves,
@@ -53,7 +52,6 @@ LEAF: st.SearchStrategy[Event] = st.one_of(
         COUNT,
         st.integers(0, 9),
     ),
-    st.builds(SubsampledGaussian, NUMBER, SHARE, COUNT),
     st.builds(Clock, NUMBER, st.sampled_from(get_args(Relation))),
     st.builds(PrivAuction, NUMBER, NUMBER, COUNT, NUMBER, SHARE),
     st.builds(RawRows, COUNT),
@@ -136,7 +134,6 @@ def test_kinds_are_frozen_public_names() -> None:
         "pure-dp": ("epsilon", "count"),
         "mwem-call": ("epsilon", "iterations", "relation"),
         "mwem-schedule": ("epsilon", "iterations", "first", "last", "relation"),
-        "subsampled-gaussian": ("noise_multiplier", "rate", "count"),
         "clock": ("epsilon", "relation"),
         "privauction": ("rate", "patience", "rounds", "epsilon", "delta"),
         "raw-rows": ("count",),
@@ -206,17 +203,14 @@ def test_numbers_out_of_range_make_no_event(number: float) -> None:
         Laplace(number)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: SubsampledGaussian(1.0, 1.5), lambda: PrivAuction(0.1, 3.0, 10, 1.0, 1.5)]
-)
-def test_probabilities_are_at_most_one(make: Any) -> None:
+def test_probabilities_are_at_most_one() -> None:
     with pytest.raises(ConfigError, match="cannot have this"):
-        make()
+        PrivAuction(0.1, 3.0, 10, 1.0, 1.5)
 
 
 def test_a_disclosure_states_the_relation_of_its_event() -> None:
     # An event that was described under one relation cannot be entered under another.
-    for event in (Clock(0.5, "add-remove"), SubsampledGaussian(1.0, 0.1), Composed((MwemCall(1.0, 1),))):
+    for event in (Clock(0.5, "add-remove"), Composed((MwemCall(1.0, 1),))):
         other: Relation = "add-remove" if event.assumes == {"replace-one"} else "replace-one"
         with pytest.raises(ConfigError, match="relation"):
             Disclosure("r", 0, "D_v", "owner-1", event, other, None, "n")

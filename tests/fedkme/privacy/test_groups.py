@@ -21,10 +21,10 @@ from fedkme.privacy.events import (
     Composed,
     Event,
     Gaussian,
+    HashedRows,
     MwemCall,
     PureDp,
     RawRows,
-    SubsampledGaussian,
 )
 from fedkme.privacy.events.groups import for_group
 from fedkme.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma, row_epsilon
@@ -81,7 +81,7 @@ def test_choices_and_the_pieces_of_h2_scale_with_the_group() -> None:
 
 
 def test_events_without_a_group_bound_have_no_figure() -> None:
-    for event in (RawRows(3), SubsampledGaussian(1.0, 0.01)):
+    for event in (RawRows(3), HashedRows(3)):
         figure = Sound().epsilon(for_group([event], 2), DELTA)
         assert math.isinf(figure.epsilon)
         assert figure.reason

@@ -20,15 +20,7 @@ from fedkme.features.kernel_points import PointsSpec
 from fedkme.features.sums import Layout
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
-from fedkme.privacy.events import (
-    CURATOR,
-    Clock,
-    Composed,
-    Disclosure,
-    ExactStatistic,
-    Gaussian,
-    SubsampledGaussian,
-)
+from fedkme.privacy.events import CURATOR, Clock, Composed, Disclosure, ExactStatistic, Gaussian, Laplace
 from fedkme.secagg.messages import KeyRoster
 from fedkme.secagg.noise import plan_of
 from fedkme.secagg.signing import KeyBinding
@@ -126,7 +118,7 @@ def test_other_terms_of_a_run_that_has_begun_are_refused() -> None:
 
 
 def test_a_plan_whose_relation_nobody_can_state_is_refused() -> None:
-    both = Composed((Clock(1.0), SubsampledGaussian(1.0, 0.1)))
+    both = Composed((Clock(1.0), Clock(1.0, "add-remove")))
     with pytest.raises(ProtocolError, match="different relations"):
         sum_responder().invite(invitation(planned=(both,)))
 
@@ -160,7 +152,7 @@ def test_one_question_may_cost_the_whole_plan_and_no_more(factor: float, refused
 
 def test_a_plan_without_gaussians_allows_no_noisy_question() -> None:
     with pytest.raises(PolicyError):
-        enlisted(planned=(SubsampledGaussian(0.1, 0.5, 10**6),)).propose(1, GOOD, QUERY)
+        enlisted(planned=(Laplace(0.1, 10**6),)).propose(1, GOOD, QUERY)
 
 
 def test_no_aggregation_is_done_twice() -> None:
@@ -264,14 +256,14 @@ def test_a_plain_vector_writes_a_line_towards_curator_and_consumer() -> None:
     # An exact statistic towards the curator, and the release's events towards the consumer, once.
     lines = Lines()
     responder = sum_responder(lines=lines)
-    responder.invite(invitation(planned=(Gaussian(2.0), SubsampledGaussian(1.0, 0.5))))
+    responder.invite(invitation(planned=(Gaussian(2.0), Clock(1.0, "add-remove"))))
     assert lines == []
     assert (responder.embed(1, QUERY) == VECTOR.of(rows())).all()
     exact = ExactStatistic(f"sums of {VECTOR.length} features")
     assert lines == [
         Disclosure("r", 1, NAME, CURATOR, exact, "replace-one", None, f"sums 1 {QUERY.digest[:32]}"),
         Disclosure("r", 1, NAME, "hospital", Gaussian(2.0), "replace-one", None, "release 0"),
-        Disclosure("r", 1, NAME, "hospital", SubsampledGaussian(1.0, 0.5), "add-remove", None, "release 1"),
+        Disclosure("r", 1, NAME, "hospital", Clock(1.0, "add-remove"), "add-remove", None, "release 1"),
     ]
     assert (responder.embed(1, QUERY) == VECTOR.of(rows())).all()
     assert len(lines) == 3  # the same question again is no new disclosure

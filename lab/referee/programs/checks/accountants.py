@@ -10,7 +10,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 
 from fedkme.privacy.accountants import Sound
-from fedkme.privacy.events import Event, Gaussian, Laplace, SubsampledGaussian
+from fedkme.privacy.events import Event, Gaussian, Laplace
 
 DELTAS = (1e-2, 1e-4, 1e-5, 1e-7, 1e-9)
 SETTINGS: tuple[tuple[list[Event], list[dp_event.DpEvent]], ...] = (
@@ -23,15 +23,6 @@ SETTINGS: tuple[tuple[list[Event], list[dp_event.DpEvent]], ...] = (
             dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(5.0), 3),
             dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(10.0), 20),
             dp_event.GaussianDpEvent(7.0),
-        ],
-    ),
-    (
-        [SubsampledGaussian(1.0, 0.01, 200), Laplace(4.0)],
-        [
-            dp_event.SelfComposedDpEvent(
-                dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0)), 200
-            ),
-            dp_event.LaplaceDpEvent(4.0),
         ],
     ),
 )
