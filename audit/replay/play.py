@@ -32,7 +32,7 @@ from sim.engines.inprocess import (
     Hear,
     InProcessMarket,
     KeptRecords,
-    go_on_in_process,
+    curating,
     open_market,
     release_in_process,
     run_in_process,
@@ -136,7 +136,10 @@ async def _carried_out(
         await _asked(case, world, mortal, records, hear, again=True)
         return
     tables = {} if case.summary is None else {"summary": case.summary}
-    await go_on_in_process(mortal, records, hear, release=case.pooling, **tables)
+    async with curating(mortal, records, hear, release=case.pooling, **tables) as (_, runs):
+        runs.start()
+        await runs.idle()
+        records.check()
 
 
 async def _asked(

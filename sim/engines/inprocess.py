@@ -69,7 +69,7 @@ class SimulatedMarket:
         curator: the curator's store, with its ledger.
         consumer: the consumer's store, with its ledger.
         metrics: figures of the curator; None if nobody reads them.
-        journaled: true if runs outlive the curator's process: see `go_on_in_process`.
+        journaled: true if runs outlive the curator's process; another `curating` of its store takes them up.
     """
 
     schema: Schema
@@ -319,18 +319,4 @@ async def release_in_process(
     async with curating(market, records, hear, release=pooling) as (curator, _):
         run = await curator.open_release(ReleaseRequest(CONSUMER, b"", market.schema.digest(), settings))
         await curator.ended(run)
-        records.check()
-
-
-async def go_on_in_process(
-    market: SimulatedMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
-) -> None:
-    """Carry out the runs that a dead curator left open, with that curator's configuration.
-
-    Raises:
-        FedkmeError: the last of the runs failed.
-    """
-    async with curating(market, records, hear, **tables) as (_, runs):
-        runs.start()
-        await runs.idle()
         records.check()
