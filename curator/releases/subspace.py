@@ -5,7 +5,6 @@ less than `tolerance` to the span are left out.
 """
 
 import math
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +12,8 @@ from numpy.typing import NDArray
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Units
-from fedkme.features.kernel_points import PointsSpec, principal_basis, rbf
+from fedkme.features.kernel_points import PointsSpec, rbf
 from fedkme.privacy.gaussian import gaussian_sigma
-
-Method = Literal["cholesky", "eigen"]
-"""`cholesky`: Gram-Schmidt of the points farthest from the span (pivots); `eigen`: eigenvectors of K_zz."""
 
 TOLERANCE = 1e-5
 """Squared distance to the span below which the paper's code leaves a point out."""
@@ -57,23 +53,16 @@ def gaussian_points(
 
 
 def subspace(
-    points: FloatArray,
-    gamma: float,
-    method: Method = "cholesky",
-    tolerance: float = TOLERANCE,
-    units: Units = "model",
+    points: FloatArray, gamma: float, tolerance: float = TOLERANCE, units: Units = "model"
 ) -> PointsSpec:
     """Make the feature map of Algorithm 1, lines 3 and 4: coordinates in an orthonormal basis of the span.
 
-    With `cholesky` the spec holds only the pivots, for which K = L L^T and W = L^-1; every other point is
-    at a squared distance of at most `tolerance` from their span, duplicates at 0. With `eigen`,
-    K_zz = V D V^T and W = D^-1/2 V^T over eigenvalues above `tolerance`: fewer functions for the same mean
-    error over z, and every point gets a weight.
+    The spec holds the pivots, the points farthest from the span of those before; every other point is at a
+    squared distance of at most `tolerance` from their span, duplicates at 0.
 
     Args:
         points: z, (M, n) in `units`, M >= 1, repeats allowed. Memory is M^2, time M times the squared rank.
         gamma: bandwidth of the kernel, in 1 / squared units.
-        method: `cholesky` or `eigen`, as above.
         tolerance: > 0, below 1.
         units: units of points and gamma.
 
@@ -81,17 +70,11 @@ def subspace(
         ConfigError: the tolerance is out of its range.
         DataError: a point is not finite, or there are no points.
     """
-    from scipy.linalg import solve_triangular
-
     if not 1e-10 <= tolerance < 1:
         cause = f"a tolerance of {tolerance} leaves no stable basis"
         raise ConfigError(cause, "Take one in [1e-10, 1), such as 1e-5.")
-    if method == "eigen":
-        gram = rbf(_finite(points), points, gamma)
-        return PointsSpec.of(points, gamma, principal_basis(gram, tolerance), units)
-    order, lower = pivoted(points, gamma, tolerance)
-    whitening = solve_triangular(lower, np.eye(len(order)), lower=True)
-    return PointsSpec.of(points[order], gamma, whitening, units)
+    order, _ = pivoted(points, gamma, tolerance)
+    return PointsSpec.of(points[order], gamma, units)
 
 
 def pivoted(points: FloatArray, gamma: float, tolerance: float) -> tuple[NDArray[np.int64], FloatArray]:

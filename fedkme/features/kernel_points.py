@@ -1,11 +1,11 @@
 """Features k(z_m, x) of public points z, in coordinates of an orthonormal basis (Balog 2018, Algorithm 1).
 
-phi(x) = W k_z(x) with k_z(x) = (k(z_1, x), ..., k(z_M, x)), k = exp(-gamma r^2). Coordinate i is the inner
-product of k_x with e_i = sum_m W_im k(z_m, .), whose Gram matrix is G = W K_zz W^T. So with b^2 the largest
-eigenvalue of G, ||phi(x)|| <= b ||k_x|| = b, and ||phi(x) - phi(y)|| <= b ||k_x - k_y||, which is at most
+phi(x) = W k_z(x) with k_z(x) = (k(z_1, x), ..., k(z_M, x)), k = exp(-gamma r^2), and W = L^-1 for the
+Cholesky factor of K_zz = L L^T. Coordinate i is the inner product of k_x with e_i = sum_m W_im k(z_m, .),
+whose Gram matrix is G = W K_zz W^T = I. So with b^2 the largest eigenvalue of G as computed, about 1,
+||phi(x)|| <= b ||k_x|| = b, and ||phi(x) - phi(y)|| <= b ||k_x - k_y||, which is at most
 b sqrt(2 - 2 min k) < b sqrt(2): a projection lengthens no vector, and two kernel functions are less than
-sqrt(2) apart (the paper counts 2). With W = L^-1, K_zz = L L^T, G is I and b is 1. Every party computes b
-from W: a curator that sends another W does not get less noise.
+sqrt(2) apart (the paper counts 2). Every party computes W and b itself.
 
 **Rounding.** Distances are sums of squared differences. The expansion |x|^2 + |y|^2 - 2 x.y has an error
 relative to |x|^2, which in a table far from 0 is any multiple of r^2. The lower bounds of a table's columns
@@ -35,12 +35,12 @@ from fedkme.tables.schema import Schema
 
 _LARGEST_ERROR = 1e-2
 _ENTRIES = Numbers(-(2.0**120), 2.0**120)
-"""Range of the entries of points, in a table's own units, and of W: squares and products stay finite."""
+"""Range of the entries of points, in a table's own units: squares and products stay finite."""
 _UNIT_SLACK = 1e-6  # a b^2 this close to 1 counts as 1: fedkme.features.sums.SLACK covers the difference
 
 
 class PointsSpec(MapSpec):
-    """Public points and a basis of their span; make it with `PointsSpec.of`."""
+    """Public points, well apart; make it with `PointsSpec.of`."""
 
     kind: Literal["points"] = "points"
     gamma: FiniteFloat = Field(ge=2.0**-700, le=2.0**700)  # times squared distances it is finite, and normal
@@ -50,20 +50,16 @@ class PointsSpec(MapSpec):
     """M."""
     points: str
     """z, (M, n): base64 of little-endian float64, row after row."""
-    whitening: str | None = None
-    """W, (J, M), in base64 like the points; none: L^-1 of the Cholesky factor, for points well apart."""
 
     @model_validator(mode="after")
     def _shaped(self) -> PointsSpec:
-        for text in (self.points, self.whitening):
-            if text is not None:
-                values = _unpack(text)
-                if not values.size or values.size % self.count:
-                    raise ValueError("points and whitening are matrices of `count` points")
-                try:
-                    _ENTRIES.array(values, (None,), "points and whitening")
-                except ConfigError as error:
-                    raise ValueError(error.cause) from None
+        values = _unpack(self.points)
+        if not values.size or values.size % self.count:
+            raise ValueError("points are a matrix of `count` points")
+        try:
+            _ENTRIES.array(values, (None,), "points")
+        except ConfigError as error:
+            raise ValueError(error.cause) from None
         return self
 
     @override
@@ -75,35 +71,24 @@ class PointsSpec(MapSpec):
         return self.count**2, 0
 
     @classmethod
-    def of(
-        cls, points: FloatArray, gamma: float, whitening: FloatArray | None = None, units: Units = "model"
-    ) -> PointsSpec:
-        """Make a spec from matrices: points (M, n), whitening (J, M) or None."""
-        return cls(
-            gamma=gamma,
-            units=units,
-            count=len(points),
-            points=_pack(points),
-            whitening=None if whitening is None else _pack(whitening),
-        )
+    def of(cls, points: FloatArray, gamma: float, units: Units = "model") -> PointsSpec:
+        """Make a spec from points, (M, n)."""
+        packed = base64.b64encode(np.ascontiguousarray(points, dtype="<f8").tobytes()).decode("ascii")
+        return cls(gamma=gamma, units=units, count=len(points), points=packed)
 
     def matrix(self) -> FloatArray:
         """z, (M, n)."""
         return _unpack(self.points).reshape(self.count, -1)
-
-    def basis(self) -> FloatArray | None:
-        """W, (J, M)."""
-        return None if self.whitening is None else _unpack(self.whitening).reshape(-1, self.count)
 
 
 class PointsMap(EmbeddingMap):
     """phi(x) = W k_z(x); see the head of this module for the bounds.
 
     Attributes:
-        dimension: J, rows of W.
+        dimension: M.
         norm_bound: b.
         spread: b sqrt(2 - 2 min k) over the domain.
-        whitening: W, (J, M).
+        whitening: W, (M, M).
     """
 
     spec: PointsSpec
@@ -118,8 +103,7 @@ class PointsMap(EmbeddingMap):
         points = points - shift
         self._points: FloatArray = np.where(np.abs(points) < LEAST * self._gain, 0.0, points)
         gram = rbf(self._points, self._points, spec.gamma)
-        basis = spec.basis()
-        basis = _inverse_factor(gram) if basis is None else basis
+        basis = _inverse_factor(gram)
         self.whitening: FloatArray = np.where(np.abs(basis) < LEAST, 0.0, basis)
         self.dimension = len(self.whitening)
         entry = _entry_error(schema.encoded_width)
@@ -142,14 +126,6 @@ class PointsMap(EmbeddingMap):
             squares = (x * x).sum(axis=1)[:, None] + (z * z).sum(axis=1) - 2.0 * (x @ z.T)
             kernel = xp.exp(-self.spec.gamma * xp.maximum(squares, 0.0))
         return kernel @ xp.asarray(self.whitening.T, dtype=dtype)
-
-
-def principal_basis(gram: FloatArray, tolerance: float) -> FloatArray:
-    """W = D^-1/2 V^T, (J, M), for K_zz = V D V^T and its eigenvalues above `tolerance`, ascending."""
-    values, vectors = np.linalg.eigh(gram)
-    large = values > tolerance
-    basis: FloatArray = vectors[:, large].T / np.sqrt(values[large])[:, None]
-    return basis
 
 
 def rbf(x: FloatArray, y: FloatArray, gamma: float) -> FloatArray:
@@ -196,11 +172,7 @@ def _inverse_factor(gram: FloatArray) -> FloatArray:
 
 def _dependence_error() -> ConfigError:
     cause = "some of the points of a basis depend on the others to rounding error"
-    return ConfigError(cause, "Leave them out by a pivoted decomposition, or truncate the basis earlier.")
-
-
-def _pack(matrix: FloatArray) -> str:
-    return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f8").tobytes()).decode("ascii")
+    return ConfigError(cause, "Leave them out by a pivoted decomposition.")
 
 
 def _unpack(text: str) -> FloatArray:
@@ -208,4 +180,4 @@ def _unpack(text: str) -> FloatArray:
         raw = base64.b64decode(text, validate=True)
         return np.frombuffer(raw, dtype="<f8").astype(np.float64)
     except (binascii.Error, ValueError):
-        raise ValueError("points and whitening are base64 of little-endian float64") from None
+        raise ValueError("points are base64 of little-endian float64") from None

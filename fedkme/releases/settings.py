@@ -19,16 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import (
-    Field,
-    FiniteFloat,
-    PlainSerializer,
-    PlainValidator,
-    SerializeAsAny,
-    TypeAdapter,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import Field, FiniteFloat, PlainSerializer, PlainValidator, SerializeAsAny, TypeAdapter
 
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings, validate
@@ -168,25 +159,12 @@ class Balog1Settings(ReleaseSettings):
     units: Units = "model"
     """Units of gamma: `model`, numbers scaled to [0, 1] by their bounds; `table`, as they
     stand."""
-    basis: Literal["cholesky", "eigen"] = "cholesky"
-    """Basis of the span of the k(z, .): pivoted Cholesky, or eigenvectors (which are sent: up to about 800
-    points)."""
     tolerance: Annotated[float | Literal["matched"], PlainValidator(_tolerance)] = "matched"
     """Squared distance to the span below which a point adds nothing; `matched`: as the noise has it."""
     weights: Literal["free", "l1", "simplex"] = "free"
     """Weights as line 8 has them; with sum |w| <= bound (theorem 11); non-negative with sum 1."""
     bound: float = Field(1.0, ge=1.0, le=1e6)
     """C of `l1`."""
-    prior: bool = False
-    """Shrink towards the mean of z by what sampling them explains; for z that are rows like the private
-    ones."""
-
-    @field_validator("prior")
-    @classmethod
-    def _sampled(cls, prior: bool, others: ValidationInfo) -> bool:
-        if prior and isinstance(others.data.get("z"), GaussianPoints):
-            raise ValueError("it needs points that are rows like the private rows, not drawn points")
-        return prior
 
 
 class Balog2Settings(ReleaseSettings):

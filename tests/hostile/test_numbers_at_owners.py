@@ -62,7 +62,7 @@ MAP_SPECS = (
     MixedSpec(dimension=6, gamma=0.5, seed=4, weight=2.0),
     HermiteSumSpec(order=3, length=1.0),
     HermiteProductSpec(order=3, length=1.0, columns=(0, 2)),
-    PointsSpec.of(np.eye(4)[:2] / 2.0, 1.0, np.eye(2)),
+    PointsSpec.of(np.eye(4)[:2] / 2.0, 1.0),
     ShellsSpec(shells=2),
     SecondMomentsSpec(chosen=(0, 2), centre=(0.5, 0.5), scale=(1.0, 2.0)),
 )

@@ -282,20 +282,6 @@ ODD: list[Any] = [0, -1, 1, 2**20, 2**31, 2**63, 2**64, 10**400, 1e-320, 1e308, 
 ODD += ["AAAAAAAAAAA=", [], [0], [1e308, 1e308], [0, 0], [5], [-1], "fourier", "points", "range", "model"]
 
 
-@pytest.mark.parametrize("length", [1e11, 1e12])
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_bases_of_odd_lengths(length: float) -> None:
-    points = np.random.default_rng(0).random((2, SCHEMA.encoded_width))
-    query = SumQuery((PointsSpec.of(points, 1.0, np.full((1, 2), length)),), QUERY.layout)
-    made, secure = sum_responder(), sum_responder()
-    made.invite(invitation())
-    secure.invite(invitation(security=NOISY))
-    with pytest.raises((ProtocolError, DataError)):
-        made.embed(1, query)
-    with pytest.raises(ProtocolError):
-        secure.propose(1, parameters(length=2), query)
-
-
 @pytest.mark.parametrize("spec", [FOURIER, {**FOURIER, "kind": "mixed"}, SERIES, PRODUCT, POINTS])
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_odd_feature_maps(spec: dict[str, Any]) -> None:

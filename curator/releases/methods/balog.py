@@ -30,7 +30,7 @@ from fedkme.embeddings.weighted_points import WeightedPoints, distribution, resa
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.features.kernel_points import PointsMap, PointsSpec, rbf
+from fedkme.features.kernel_points import PointsMap, rbf
 from fedkme.features.kernel_space import kernel_units, one_column, to_model, to_table
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, ReleasedEmbedding
@@ -132,7 +132,6 @@ def algorithm1(
     weights: Weights = "free",
     bound: float = 1.0,
     points: FloatArray | None = None,
-    prior: FloatArray | None = None,
     limit: int = LIMIT,
 ) -> WeightedPoints:
     """Algorithm 1, lines 8 and 9, or theorem 11: weighted points from noisy coordinates.
@@ -145,8 +144,6 @@ def algorithm1(
         bound: C >= 1 for `l1`.
         points: points that get the weights, (M, n) in the basis's units; None: the points of the basis, which
             `free` weights always use.
-        prior: public sample of the rows' population, (m, n): coordinates are first shrunk towards the
-            sample's mean, as far as noise exceeds the sampling error of m rows (`shrunk`).
         limit: most iterations for constrained weights.
 
     Raises:
@@ -155,8 +152,6 @@ def algorithm1(
         DataError: the embedding is not finite.
     """
     beta = one_column(released, basis)
-    if prior is not None:
-        beta = shrunk(beta, released, basis, prior)
     own = basis.spec.matrix()
     free: FloatArray = basis.whitening.T @ beta
     if weights == "free":
@@ -171,30 +166,6 @@ def algorithm1(
     target: FloatArray = rbf(chosen, own, gamma) @ free
     fit = fit_weights(rbf(chosen, chosen, gamma), target, weights, bound, limit=limit)
     return WeightedPoints(chosen, fit.weights)
-
-
-def shrunk(beta: FloatArray, released: ReleasedEmbedding, basis: PointsMap, public: FloatArray) -> FloatArray:
-    """Shrink released coordinates towards the mean of a public sample of the same population, (J,).
-
-    In coordinate j the public sample's mean has the squared error var_j (1/m + 1/N), the release sigma^2.
-    Each gets about the weight that minimises the mean squared error, where var_j is twice the public sample's
-    variance or, if larger, the variance that the release shows. Shrinking helps where noise exceeds the
-    sampling error, as with many z at small epsilon; elsewhere it costs up to about a fifth.
-
-    Args:
-        beta: released coordinates, (J,).
-        released: the release, for sigma and N.
-        basis: the map of the coordinates.
-        public: rows drawn from the private rows' population, (m, n) in the basis's units, m >= 2.
-    """
-    at = rbf(public, basis.spec.matrix(), basis.spec.gamma) @ basis.whitening.T
-    spread = at.var(axis=0, ddof=1) * (1.0 / len(public) + 1.0 / released.rows)
-    centre = at.mean(axis=0)
-    # Few public rows show too little spread: trust a coordinate that is well beyond the noise.
-    spread = np.maximum(2.0 * spread, (beta - centre) ** 2 - 12.0 * released.sigma**2)
-    trust = spread / np.maximum(spread + released.sigma**2, 1e-300)
-    result: FloatArray = centre + trust * (beta - centre)
-    return result
 
 
 ALGORITHM_1 = "Balog 2018, Algorithm 1"
@@ -223,9 +194,7 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
             noisy = math.isfinite(epsilon)
             tolerance = matched_tolerance(epsilon, settings.delta, rows) if noisy else _FINEST
         z = _in_kernel(self._z, self.schema, settings)
-        spec = subspace(z, float(settings.gamma), settings.basis, tolerance, settings.units)
-        if settings.basis == "cholesky":  # every party computes L^-1 itself, so the matrix need not travel
-            spec = PointsSpec.of(spec.matrix(), spec.gamma, None, spec.units)
+        spec = subspace(z, float(settings.gamma), tolerance, settings.units)
         return replace(_question(spec.make(self.schema), epsilon, settings.delta), public={"z": self._z})
 
     @override
@@ -243,7 +212,6 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
             settings.weights,
             settings.bound,
             points=None if settings.weights == "free" else z,
-            prior=z if settings.prior and len(z) > 1 else None,
             limit=_STEPS if len(z) > _MANY else 5000,
         )
         making.tell("weights", f"{len(points)} points, sum |w| = {points.l1:.3g}", 1.0)

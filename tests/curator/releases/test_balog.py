@@ -10,7 +10,7 @@ import pytest
 
 from curator.releases.methods.balog import Weights, algorithm1
 from curator.releases.reduced_set import Step, algorithm2
-from curator.releases.subspace import Method, gaussian_points, matched_tolerance, subspace
+from curator.releases.subspace import gaussian_points, matched_tolerance, subspace
 from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import mean_kernel
 from fedkme.embeddings.weight_fit import fit_weights
@@ -38,8 +38,8 @@ def rows(count: int, seed: int = 0) -> FloatArray:
     return np.clip(centres[rng.integers(0, 3, count)] + 0.5 * rng.standard_normal((count, 2)), -4, 4)
 
 
-def points_map(z: FloatArray, method: Method = "cholesky", tolerance: float = 1e-5) -> PointsMap:
-    features = subspace(z, GAMMA, method, tolerance, units="table").make(SCHEMA)
+def points_map(z: FloatArray, tolerance: float = 1e-5) -> PointsMap:
+    features = subspace(z, GAMMA, tolerance, units="table").make(SCHEMA)
     assert isinstance(features, PointsMap)
     return features
 
@@ -61,13 +61,12 @@ def best_distance(z: FloatArray, x: FloatArray) -> float:
     return math.sqrt(max(mean_kernel(x, x, GAMMA) - float(inside), 0.0))
 
 
-@pytest.mark.parametrize("method", ["cholesky", "eigen"])
-def test_algorithm_1_without_noise_is_the_projection(method: Method) -> None:
+def test_algorithm_1_without_noise_is_the_projection() -> None:
     # Line 6: the projection onto the span; it can only come closer as points are added.
     x, z = rows(400), gaussian_points(40, 2, 2.0, seed=1)
     distances = []
     for M in (2, 5, 12, 40):
-        features = points_map(z[:M], method, 1e-9)
+        features = points_map(z[:M], 1e-9)
         points = algorithm1(released(features, x), features)
         distances.append(distance_to_rows(points, x, GAMMA))
         assert distances[-1] == pytest.approx(best_distance(z[:M], x), abs=2e-5)
@@ -75,12 +74,11 @@ def test_algorithm_1_without_noise_is_the_projection(method: Method) -> None:
     assert distances[-1] < 0.3 * distances[0]
 
 
-@pytest.mark.parametrize("method", ["cholesky", "eigen"])
-def test_a_basis_is_orthonormal_whatever_the_points(method: Method) -> None:
+def test_a_basis_is_orthonormal_whatever_the_points() -> None:
     # The sensitivity rests on it; duplicates and near duplicates are left out and change nothing.
     z = gaussian_points(30, 2, 1.0, seed=2)
     twice = np.concatenate([z, z[:10], z[:5] + 1e-9])
-    once, doubled = points_map(z, method), points_map(twice, method)
+    once, doubled = points_map(z), points_map(twice)
     for features in (once, doubled):
         gram = (
             features.whitening
@@ -173,23 +171,6 @@ def test_the_certificate_of_fitted_weights_is_true(constraint: Any) -> None:
     reached = objective(fit.weights)
     assert fit.gap <= 1e-9
     assert all(reached <= objective(w) + fit.gap + 1e-12 for w in np.concatenate([others, np.eye(8)]))
-
-
-def test_a_public_prior_helps_where_noise_is_large_and_does_no_harm_where_it_is_small() -> None:
-    # Between release and public sample: on average at most a quarter farther than the better of the two.
-    x = rows(2000)
-    public = x[:100]
-    features = points_map(public)
-    own = mean_kernel(x, x, GAMMA)
-    baseline = distance_to_rows(uniform_points(public), x, GAMMA, own)
-    for epsilon in (0.03, 10.0):
-        errors: list[list[float]] = [[], []]
-        for seed in range(4):
-            noisy = released(features, x, epsilon, seed)
-            for distances, prior in zip(errors, (None, public), strict=True):
-                distances.append(distance_to_rows(algorithm1(noisy, features, prior=prior), x, GAMMA, own))
-        free, shrunk = (float(np.mean(distances)) for distances in errors)
-        assert shrunk <= 1.25 * min(free, baseline)
 
 
 def fourier(dimension: int = 400) -> FourierMap:

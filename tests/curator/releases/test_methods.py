@@ -50,10 +50,7 @@ _NETWORK = {"hidden": [16], "batch": 64, "steps": 20, "rows": 300}
 _SEARCH = {"restarts": 1, "steps": 20, "candidates": 32, "climbs": 10, "points": 20}
 SETTINGS: Mapping[str, tuple[Schema, dict[str, Any]]] = {
     "balog1": (NUMBERS, {"kind": "balog1", "points": 60, "gamma": 8.0, "weights": "simplex", "rows": 50}),
-    "balog1-mixed": (
-        MIXED,
-        {"kind": "balog1", "points": 40, "z": {"kind": "gaussian", "scale": 0.4}, "basis": "eigen"},
-    ),
+    "balog1-mixed": (MIXED, {"kind": "balog1", "points": 40, "z": {"kind": "gaussian", "scale": 0.4}}),
     "balog2": (NUMBERS, {"kind": "balog2", "features": 200, "gamma": 0.5, "units": "table", **_SEARCH}),
     "balog2-mixed": (MIXED, {"kind": "balog2", "features": 200, "rows": 40, **_SEARCH}),
     "merf": (MIXED, {"kind": "merf", "features": 100, "scales": {"age": 2.0}, **_NETWORK}),
@@ -284,7 +281,6 @@ def test_a_damaged_release_is_a_data_error() -> None:
 
 _FAR: Mapping[str, Mapping[str, Any]] = {
     "balog1": {"points": 12, "units": "table"},
-    "balog1 of eigenvectors": {"kind": "balog1", "points": 12, "units": "table", "basis": "eigen"},
     "balog2": {"features": 20, "units": "table"},
     "merf": {"features": 20},
     "hermite": {"epochs": 1, "sum_order": 5},

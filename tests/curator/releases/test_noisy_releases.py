@@ -61,7 +61,7 @@ METHODS: dict[str, tuple[Schema, dict[str, Any], bool]] = {
     "balog1": (NUMBERS, {"kind": "balog1", "points": 10, "gamma": 2.0, "weights": "l1", "rows": 20}, False),
     "balog1-mixed": (
         EVERYTHING,
-        {"kind": "balog1", "points": 8, "z": {"kind": "gaussian", "scale": 0.4}, "basis": "eigen"},
+        {"kind": "balog1", "points": 8, "z": {"kind": "gaussian", "scale": 0.4}},
         False,
     ),
     "balog2": (EVERYTHING, {"kind": "balog2", "features": 20, "rows": 10, **_SEARCH}, True),

@@ -62,7 +62,6 @@ def test_an_infinite_epsilon_survives_json() -> None:
         ('{"kind": "balog1", "epsilon": 0}', "'epsilon' is wrong"),
         ('{"kind": "balog1", "epsilon": NaN}', "'epsilon' is wrong"),
         ('{"kind": "balog1", "delta": 1}', "'delta' is wrong"),
-        ('{"kind": "balog1", "prior": true, "z": {"kind": "gaussian"}}', "'prior' is wrong"),
         ('{"kind": "balog1", "z": {"kind": "gaussian", "scale": 0}}', "scale' is wrong"),
         ('{"kind": "balog2", "features": 3}', "'features' is wrong"),
         ('{"kind": "hermite", "epochs": 256}', "'epochs' is wrong"),
