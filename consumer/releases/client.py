@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import secrets
 import time
@@ -28,7 +27,7 @@ from fedkme.ops.traces import Phases, Tracer
 from fedkme.party import ConsumerName, PartySettings, resolve_paths
 from fedkme.privacy.events import CONSUMER
 from fedkme.releases.choice import AUTO, Task, method_for
-from fedkme.releases.settings import AnyRelease, read_points
+from fedkme.releases.settings import AnyRelease, read_points, settings_to_json
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
 from fedkme.wire.dial import own_identity
@@ -122,7 +121,7 @@ class Request:
             settings.name,
             secrets.token_bytes(16),
             load_schema(settings.schema_file).digest(),
-            json.dumps(settings.release.model_dump(mode="json"), sort_keys=True),
+            settings_to_json(settings.release),
         )
         self.resumed = self._path.exists()
         try:

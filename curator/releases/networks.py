@@ -1,11 +1,11 @@
-"""Generator networks for tables and images, from noise and a class to soft rows.
+"""Generator network for tables, from noise and a class to soft rows.
 
 A *soft row* is a point of the schema's model space: numbers in [0, 1] by the public bounds, and for each
 category a vector of probabilities, divided by sqrt(2).
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.errors import ConfigError
 from fedkme.tables.schema import Schema
 
 Parameters = Any
@@ -62,80 +61,26 @@ class TableNetwork:
         layers = []
         for i, (fan_in, fan_out) in enumerate(pairwise(widths)):
             scale = math.sqrt(2.0 / fan_in) * (0.3 if i == len(widths) - 2 else 1.0)
-            layers.append(_layer(jax.random.fold_in(key, i), (fan_in, fan_out), scale))
+            layers.append(layer_of(jax.random.fold_in(key, i), (fan_in, fan_out), scale))
         return layers
 
     def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
         """Soft rows before their heads, (b, encoded width)."""
         x = jnp.concatenate([code, label], axis=1)
         for layer in parameters[:-1]:
-            x = jax.nn.relu(_normalised(x @ layer["w"]) * layer["g"] + layer["b"])
+            x = jax.nn.relu(normalised(x @ layer["w"]) * layer["g"] + layer["b"])
         logits: jax.Array = x @ parameters[-1]["w"] + parameters[-1]["b"]
         return logits
 
 
-@dataclass(frozen=True)
-class ImageNetwork:
-    """Convolutional generator of DP-MERF: two dense layers, then twice (bilinear x2, 5x5 convolution).
-
-    Images are square, with one channel and a side that is a multiple of 4: side * side numeric columns.
-    """
-
-    schema: Schema
-    classes: int = 10
-    code: int = 5
-    hidden: int = 200
-    channels: int = 16
-    _side: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        side = math.isqrt(self.schema.width)
-        if side * side != self.schema.width or side % 4 or self.schema.encoded_width != self.schema.width:
-            cause = f"{self.schema.width} columns are no square image with a side that is a multiple of 4"
-            raise ConfigError(cause, "Use the generator for tables.")
-        object.__setattr__(self, "_side", side)
-
-    def initial(self, key: jax.Array) -> Parameters:
-        """He-normal weights."""
-        small = self._side // 4
-        shapes = [
-            (self.code + self.classes, self.hidden),
-            (self.hidden, self.channels * small * small),
-            (5, 5, self.channels, self.channels // 2),
-            (5, 5, self.channels // 2, 1),
-        ]
-        layers = []
-        for i, shape in enumerate(shapes):
-            scale = math.sqrt(2.0 / math.prod(shape[:-1]))
-            layers.append(_layer(jax.random.fold_in(key, i), shape, scale))
-        return layers
-
-    def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
-        """Soft rows before their heads, (b, encoded width)."""
-        first, second, third, last = parameters
-        small = self._side // 4
-        x = jnp.concatenate([code, label], axis=1)
-        x = jax.nn.relu(_normalised(x @ first["w"]) * first["g"] + first["b"])
-        x = jax.nn.relu(_normalised(x @ second["w"]) * second["g"] + second["b"])
-        x = x.reshape(len(x), small, small, self.channels)
-        for layer, side in ((third, 2 * small), (last, 4 * small)):
-            x = jax.image.resize(x, (x.shape[0], side, side, x.shape[3]), "bilinear")
-            x = jax.lax.conv_general_dilated(
-                x, layer["w"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            )
-            x = x + layer["b"]
-            if layer is third:
-                x = jax.nn.relu(x)
-        return x.reshape(x.shape[0], self.schema.width)
-
-
-def _layer(key: jax.Array, shape: tuple[int, ...], scale: float) -> dict[str, NDArray[np.float32]]:
+def layer_of(key: jax.Array, shape: tuple[int, ...], scale: float) -> dict[str, NDArray[np.float32]]:
     """Make a layer: normal weights of a scale, offsets of 0 and gains of 1."""
     weights = np.float32(scale) * np.asarray(jax.random.normal(key, shape))
     return {"w": weights, "b": np.zeros(shape[-1], np.float32), "g": np.ones(shape[-1], np.float32)}
 
 
-def _normalised(x: jax.Array) -> jax.Array:
+def normalised(x: jax.Array) -> jax.Array:
+    """Scale each row to mean 0 and variance 1."""
     centred = x - x.mean(axis=1, keepdims=True)
     return centred * jax.lax.rsqrt((centred * centred).mean(axis=1, keepdims=True) + 1e-5)
 

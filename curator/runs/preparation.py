@@ -5,7 +5,6 @@ calls it in the same way.
 """
 
 import asyncio
-import json
 import math
 import secrets
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.protocols import AUTO
-from fedkme.releases.settings import ReleaseSettings, settings_from_json
+from fedkme.releases.settings import ReleaseSettings, settings_from_json, settings_to_json
 from fedkme.store import Store
 from fedkme.tables.schema import rows_of_person
 from fedkme.tables.table import Table
@@ -354,4 +353,4 @@ class Preparation:
             whose, planned = "each owner towards the consumer", method.planned()
             check_target(target, whose, planned)
             warn_of_unbounded(target, whose, planned, self._warn)
-        return json.dumps(settings.model_dump(mode="json"), sort_keys=True)
+        return settings_to_json(settings)

@@ -213,13 +213,11 @@ class _Generated(ReleaseSettings):
     """Generated rows of a step."""
     learning_rate: Positive = 3e-3
     """Learning rate at the start; it falls along a cosine."""
-    generator: Literal["table", "image"] = "table"
-    """`image`: convolutions, for square images of numbers whose side is a multiple of 4."""
     hidden: Annotated[tuple[Annotated[int, Field(ge=1, le=8192)], ...], Field(min_length=1, max_length=8)] = (
         256,
         256,
     )
-    """Widths of a table generator's hidden layers."""
+    """Widths of the generator's hidden layers."""
     code: int = Field(16, ge=1, le=1024)
     """Noise inputs of a generated row."""
 

@@ -189,7 +189,7 @@ def synthesise_images(
         Synthetic images, and epsilon at DELTA by the sound accountant (infinite without noise).
     """
     from curator.releases.generators import Training
-    from curator.releases.networks import ImageNetwork
+    from lab.experiments.image_network import ImageNetwork
 
     schema = image_schema(math.isqrt(owners[0].values.shape[1]))
     network = ImageNetwork(schema)

@@ -89,12 +89,10 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
     @override
     def make(self, stored: StoredRelease, making: Making) -> None:
         from curator.releases.generators import Training
-        from curator.releases.networks import ImageNetwork, Network, TableNetwork
+        from curator.releases.networks import TableNetwork
 
         settings, classes = self.settings, max(len(self.schema.classes), 1)
-        network: Network = TableNetwork(self.schema, classes, settings.code, settings.hidden)
-        if settings.generator == "image":
-            network = ImageNetwork(self.schema, classes, settings.code)
+        network = TableNetwork(self.schema, classes, settings.code, settings.hidden)
         training = Training(
             steps=settings.steps,
             batch=settings.batch,
@@ -113,20 +111,6 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
         table = trained.sample(rows, settings.seed or 0)
         near = partial(distance_to_release, stored, table)
         make_synthetic(table, card_of(stored, self.mechanism, table, near, making), making)
-
-
-def check_image(settings: MerfSettings | HermiteSettings, schema: Schema) -> None:
-    """Refuse an image generator for a table before an owner is asked.
-
-    Raises:
-        ConfigError: the schema's columns are no square image.
-    """
-    side = round(schema.width**0.5)
-    if settings.generator == "image" and (
-        side**2 != schema.width or side % 4 or schema.encoded_width != schema.width
-    ):
-        cause = f"release: 'generator' is 'image', and {schema.width} columns are no square image of numbers"
-        raise ConfigError(cause, "Set it to 'table'; an image has a side that is a multiple of 4.")
 
 
 class _TrainingReport:
@@ -196,7 +180,6 @@ class Hermite(GeneratedMethod[HermiteSettings]):
     ) -> None:
         if not settings.epochs:
             self.mechanism = f"{HERMITE}, sum kernel only"
-        check_image(settings, schema)
         super().__init__(settings, schema, seed=as_seed(settings, public_seed))
         self.question(1, settings.of_row).check(schema)
 
@@ -211,7 +194,6 @@ class Merf(GeneratedMethod[MerfSettings]):
     mechanism = "DP-MERF (Harder 2021)"
 
     def __init__(self, settings: MerfSettings, schema: Schema, seeds: Table | None, public_seed: int) -> None:
-        check_image(settings, schema)
         seed = as_seed(settings, public_seed)
         domain = Domain(schema)
         mixed = settings.embedding == "mixed" or (settings.embedding == "auto" and len(domain.codes) > 0)

@@ -15,10 +15,10 @@ import optax
 
 from curator.releases import generators
 from curator.releases.generators import Target, Training, embedding_by, train
-from curator.releases.networks import ImageNetwork, TableNetwork, decode, soften
+from curator.releases.networks import TableNetwork, decode, soften
 from curator.releases.progress import Report
 from fedkme.errors import ConfigError, DataError
-from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
+from fedkme.features.fourier_map import MixedSpec
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 
@@ -200,26 +200,6 @@ def test_categories_are_drawn_by_probability_and_not_the_largest() -> None:
     np.testing.assert_allclose(shares, [0.6, 0.3, 0.1], atol=0.04)
 
 
-def test_an_image_generator_learns_a_picture_per_class() -> None:
-    """Images directly: class 0 is bright on the left, class 1 on the right."""
-    schema = Schema(
-        columns=(Numeric(name="pixel", bounds=(0, 255), count=64, integer=True),),
-        label=Label(name="digit", classes=("left", "right")),
-    )
-    picture = np.zeros((2, 8, 8))
-    picture[0, :, :4] = picture[1, :, 4:] = 255.0
-    features = FourierMapSpec(dimension=100, gamma=0.05, seed=0).make(schema)
-    mean = features.features(picture.reshape(2, 64)).T * 0.5
-    network = ImageNetwork(schema, 2, code=3, hidden=16, channels=4)
-    settings = Training(steps=60, batch=32, learning_rate=0.03, reports=1)
-    result = train(network, [Target(mean, embedding_by(features))], np.array([0.5, 0.5]), settings)
-    table = result.sample(40, seed=0)
-    schema.check(table, "images")
-    assert table.labels is not None
-    bright_left = table.values.reshape(-1, 8, 8)[:, :, :4].mean(axis=(1, 2)) > 127
-    np.testing.assert_array_equal(bright_left, table.labels == 0)
-
-
 def test_what_does_not_fit_is_refused_with_a_typed_error() -> None:
     with pytest.raises(ConfigError, match="one column per class"):
         train(NETWORK, [Target(np.zeros((63, 3)), embedding_by(MAP))], None, TRAINING)
@@ -227,5 +207,3 @@ def test_what_does_not_fit_is_refused_with_a_typed_error() -> None:
         train(NETWORK, [], None, TRAINING)
     with pytest.raises(DataError, match="finite"):
         Target(np.full((63, 2), np.nan), embedding_by(MAP))
-    with pytest.raises(ConfigError, match="square image"):
-        ImageNetwork(SCHEMA)

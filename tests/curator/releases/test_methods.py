@@ -209,7 +209,6 @@ def test_a_release_of_another_method_is_not_finished() -> None:
     ("name", "changes", "words"),
     [
         ("merf", {"scales": {"agee": 2.0}}, "scales.agee"),
-        ("merf", {"generator": "image"}, "square image"),
         ("hermite", {"product_columns": 3, "product_order": 1000}, "numbers|larger"),
         ("balog1-mixed", {"units": "table"}, "category"),
         ("balog1", {"z": {"kind": "file", "path": "/etc/passwd"}}, "was not read"),
