@@ -14,8 +14,8 @@ from fedkme.config import Settings
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from lab.experiments import marginals
-from lab.experiments.adult import load_codes
 from lab.experiments.curves import CurveValue
+from lab.experiments.datasets import load_codes
 from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import Choice, Method, synthesise
 

@@ -15,10 +15,9 @@ import numpy as np
 from fedkme.config import Settings
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
-from lab.experiments.adult import Split, load_adult
 from lab.experiments.classifiers import NAMES, models
 from lab.experiments.curves import CurveValue
-from lab.experiments.datasets import SOURCES, load
+from lab.experiments.datasets import SOURCES, Split, load, load_adult
 from lab.experiments.paper import method_title, printed_numbers
 from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import Choice, Method, rkhs_distance, synthesise

@@ -7,7 +7,7 @@ from curator.releases.generators import Target, Training, embedding_by, train
 from fedkme.errors import ConfigError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.tables.schema import Label, Numeric, Schema
-from lab.experiments.image_network import ImageNetwork
+from lab.experiments.images import ImageNetwork
 
 
 def test_an_image_generator_learns_a_picture_per_class() -> None:
