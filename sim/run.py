@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fedkme.ledgers.statements import statements
 from fedkme.ops.derivation import Derivation, total
 from fedkme.party import fault_of_name
 from fedkme.privacy.presets import warn_of_large
+from fedkme.tables.data_file import MOST_MISSING, some
 from fedkme.tables.files import save_table
 from sim.config import Baseline, LaunchSettings, SimulationSettings
 from sim.engines import run_folder
@@ -150,7 +151,7 @@ def rows_of(settings: LaunchSettings, scenario: Scenario | None, progress: Follo
             progress.warn(settings.stand_in)
         progress.note(f"reading the rows of every party: {settings.title}")
         scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
-    check_names(scenario)
+    check_names(scenario, settings.policies)
     if isinstance(settings, SimulationSettings):
         check_target(scenario)
     return scenario
@@ -187,12 +188,16 @@ def carried_out(
     return record, failure
 
 
-def check_names(scenario: Scenario) -> None:
-    """Refuse an owner's name that ledgers could confuse with another party.
+def check_names(scenario: Scenario, policies: Collection[str]) -> None:
+    """Refuse an owner's name that ledgers could confuse with another party, and a policy of no owner.
 
     Raises:
         ConfigError: there is such a name.
     """
+    if strangers := sorted({*policies} - {*scenario.owners, "all"}):
+        listed = some(sorted(scenario.owners), MOST_MISSING)
+        cause = f"scenario {scenario.name}: 'policies' names {some(strangers)}, and no owner is called so"
+        raise ConfigError(cause, f"The owners are {listed}; 'all' stands for those without a policy.")
     for name in scenario.owners:
         if fault := fault_of_name(name, "owner"):
             raise ConfigError(f"scenario {scenario.name}: {fault}", "Rename the owner.")

@@ -80,7 +80,11 @@ def with_reading(metrics: Metrics, reading: Mapping[str, Any]) -> dict[str, Any]
     lost = sorted({fault["owner"] for fault in metrics["faults"]})
     doubts = list(reading.get("doubts", ()))
     if lost and not metrics.get("lost"):  # a release's card says so
-        doubts.append(f"{len(lost)} of {metrics['K']} owners dropped out ({', '.join(lost[:5])})")
+        owners = {
+            *metrics.get("points_accessed", {}).get("by_owner", ()),
+            *lost,
+        }  # K has no owner that refused from the start
+        doubts.append(f"{len(lost)} of {len(owners)} owners dropped out ({', '.join(lost[:5])})")
     verdict = metrics["verdict"]
     graded = None if verdict is None else at_most_fair(verdict, doubts)
     return {**metrics, "verdict": graded, "reading": dict(reading)}

@@ -52,6 +52,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a short word": (lambda: summary(eps=1), "'eps' is not a key. Did you mean 'epsilon'?"),
     "a short word of a release": (lambda: release(eps=1), "'eps' is not a key. Did you mean 'epsilon'?"),
     "a key of a table": (lambda: summary(asks=0), "'asks' is wrong"),
+    "a policy of nobody": (lambda: summary(policies={"nrth": {"most_rows": 3}}), "no owner is called so"),
+    "a policy of nobody in a release": (lambda: release(policies={"x": {}}), "policies' names 'x', and"),
     "a key below a key": (lambda: summary(kernel={"gamma": "x"}), "'kernel.gamma' is wrong"),
     "a key of a release": (lambda: release(copies=-1), "'copies' is wrong"),
     "what follows from an epsilon": (

@@ -24,7 +24,15 @@ from sim.engines.inprocess import InProcessMarket, KeptRecords, run_in_process
 from sim.engines.loopback import Loopback
 from sim.engines.run_folder import write_ledgers
 from sim.evaluation.baselines import BaselineResult
-from sim.evaluation.metrics import Metrics, assemble, over_greedy, payouts, read_rounds, write_metrics
+from sim.evaluation.metrics import (
+    Metrics,
+    assemble,
+    over_greedy,
+    payouts,
+    read_rounds,
+    with_reading,
+    write_metrics,
+)
 from sim.scenarios.digits import Digits
 from tests.curator.summary.fakes import owners, small_market, table
 
@@ -205,3 +213,11 @@ def test_percent_over_greedy() -> None:
     }
     assert over_greedy({"summary": 0.75}) == {}
     assert over_greedy({"greedy": 0.0, "summary": 0.75}) == {}
+
+
+def test_owners_that_refused_from_the_start_are_counted_among_all() -> None:
+    # Of three owners one refused: the verdict said "1 of 2 owners dropped out".
+    verdict = {"grade": "good", "sentence": "", "advice": "", "grades": {}}
+    metrics = {"faults": [{"owner": "n"}], "K": 2, "verdict": verdict}
+    metrics |= {"points_accessed": {"by_owner": {"s": 3, "w": 4}}}
+    assert with_reading(metrics, {})["verdict"]["doubts"] == ["1 of 3 owners dropped out (n)"]
