@@ -89,6 +89,8 @@ def number_spec(
         remarks.append(f"-1, in {point[-1.0] / total:.0%} of the rows, taken as a value of its own")
     bounds = _limits(low, high, inside) if sample.whole else outwards(low, high)
     shape = _shape(inside, total, bounds, high, sample.whole, kept)
+    if not kept and _are_listed(inside, sample.whole):  # they need no scale, and lie in the bounds
+        shape = {"values": sorted(inside)} | ({"atoms": shape["atoms"]} if "atoms" in shape else {})
     bounds = (shape.pop("low", bounds[0]), bounds[1])
     spec: dict[str, Any] = {"kind": "numeric", "name": name, "bounds": _written(bounds, sample.whole)}
     spec["clip"] = True
@@ -96,8 +98,6 @@ def number_spec(
         spec["integer"] = True
     elif decimals := _decimals(sample.decimals):
         spec["decimals"] = decimals
-    if not kept and _are_listed(inside, sample.whole):
-        shape["values"] = sorted(inside)
     for key in ("atoms", "values"):
         if key in shape:
             shape[key] = _written(shape[key], sample.whole)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from fedkme.drafts.checking import settings_seen
 from fedkme.drafts.dictionary import draft_files
@@ -269,6 +271,20 @@ def test_few_numbers_are_listed_where_all_of_them_are_seen() -> None:
     assert "values" not in grades.spec  # whole numbers side by side have bins of their own
     assert "values" not in rare.spec  # there may be more that the sample lacks
     assert not any("values" in column.spec for column in draft({"size": sizes[:99]}).columns)
+
+
+COUNTS = st.dictionaries(st.integers(0, 12) | st.integers(-99, 10**6), st.sampled_from([1, 20, 300, 5000]))
+
+
+@pytest.mark.filterwarnings("ignore::fedkme.errors.FedkmeWarning")
+@settings(deadline=None, max_examples=60)
+@given(COUNTS.filter(lambda counts: sum(counts.values()) > 2), st.sampled_from([1, 0.5, 1.37]))
+@example({0: 8586, 1: 1288, 2: 78, 3: 27, 4: 12, 5: 4, 52: 1}, 1)
+def test_every_draft_is_a_schema_whatever_numbers_are_often(counts: dict[int, int], unit: float) -> None:
+    # Payments that failed, mostly 0: a logarithm from 1 on beside listed values from 0 on was no schema.
+    cells = [f"{value * unit:g}" for value, count in counts.items() for _ in range(count)]
+    columns = {"failed": cells, "kind": ["ab"[place % 2] for place in range(len(cells))]}
+    table_from_columns(columns, draft_schema(columns), "rows")
 
 
 def test_every_draft_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
