@@ -4,8 +4,21 @@ Let u be the score of x and v that of y, functions of fine bins. Centred columns
 the cosines of their angles. Angles obey the triangle inequality: that of x and y differs from that of u and v
 by at most the angle of x and u and that of y and v, wherever rows lie within bins and beyond the ends of the
 scores. The square of the sine of the angle of x and u is the least mean square of x - a u - b over the
-variance of x; it follows from counts of x alone, with a row at the end of its bin that is farther. As u rises
-with x, the angle is at most a right one.
+variance of x; it follows from counts of x alone, with a row at the end of its bin that is farther, and with a
+deviation of x that is less by the root mean square of half a bin. As u rises with x, the angle is at most a
+right one.
+
+**Gaps.** Rows without a number are in the bin of its stand-in value, and a correlation is of the rows that
+have both numbers. Let u and v be standardised over all rows, with the values c and d where the number is not
+there; A and B are the rows without the one and without the other, T both together, and P the share of the
+others. Sums over T are shares of all rows. Then the correlation over the others is
+
+    (E u v - S_uv - S_u S_v / P) / sqrt((1 - S_uu - S_u^2 / P) (1 - S_vv - S_v^2 / P)),
+
+and S_u is c |A| with a sum of u over rows of B, of which nothing is known: at most the sum over as many rows
+that are farthest. The others are bounded likewise. The bound of an angle subtracts the same rows. The
+estimate supposes that gaps do not go with numbers: the shares of rows that have one and the other multiply,
+and rows of B are like others.
 
 The correlation of u and v has normal noise, to first order: that of the released product, and that of means
 and squares of u and v. In a population, its sampling is bounded by fourth powers of the scores.
@@ -28,7 +41,7 @@ from fedkme.arrays import FloatArray
 Target = Literal["rows", "population"]
 SUPPOSED = "; supposes no rows in fine bins that show mere noise"
 """Note in the method of an answer by products of scores."""
-_DOUBT, _BOUND = 0.0025, 2.807
+_DOUBT, BOUND = 0.0025, 2.807
 """Chance that a bound of an angle is wrong, for each of its two means; deviations of their noise."""
 _CLEAR = 4.0
 """Deviations of its noise that the variance of a score must exceed."""
@@ -73,8 +86,13 @@ def scored_correlation(pair: ScoredPair, sampled: int, together: int) -> Quantit
         sampled: N, for the population that the rows are drawn from; 0: for the rows.
         together: most rows of one person.
     """
-    one, two = (_Standardised(number) for number in pair.numbers)
-    if not (one.is_told and two.is_told):
+    lacking = [_most_gaps(number) for number in pair.numbers]
+    one, two = (
+        _Standardised(number, own, other)
+        for number, own, other in zip(pair.numbers, lacking, reversed(lacking), strict=True)
+    )
+    both = 1.0 - one.gaps - two.gaps
+    if not (one.is_told and two.is_told and both > 0.0):
         return UNTOLD
     units = math.sqrt(one.variance * two.variance)
     ratio = (pair.product.estimate - one.mean * two.mean) / units
@@ -84,22 +102,49 @@ def scored_correlation(pair: ScoredPair, sampled: int, together: int) -> Quantit
         by_mean = ratio * own.mean / own.variance - other.mean / units
         slope = np.array([by_mean, -ratio / (2.0 * own.variance)])
         squares.append(float(slope @ own.covariance @ slope))
-    noise, apart = math.fsum(squares), one.angle + two.angle
-    sampling = _sampling(value, one, two) / sampled if sampled else 0.0
-    width = critical(0.0, LEVEL + 4.0 * _DOUBT) * math.sqrt(noise + sampling * together)
-    low = math.cos(min(math.acos(max(value - width, -1.0)) + apart, math.pi))
-    high = math.cos(max(math.acos(min(value + width, 1.0)) - apart, 0.0))
+    noise, apart = math.fsum(squares), one.angle(both) + two.angle(both)
+    sampling = _sampling(value, one, two) / (sampled * both) if sampled else 0.0
+    doubts = 4 + sum(number.gaps is not None for number in pair.numbers)
+    width = critical(0.0, LEVEL + doubts * _DOUBT) * math.sqrt(noise + sampling * together)
+    # S_uv, and S_u S_v / P, in the names of the module
+    off = abs(one.at_gap) * two.lost(1) + abs(two.at_gap) * one.lost(1)
+    off += abs(one.at_gap * two.at_gap) * min(one.gaps, two.gaps) + one.shift * two.shift / both
+    left = math.sqrt(max(one.left(both), 0.0) * max(two.left(both), 0.0))
+    if not left > 0.0:
+        return UNTOLD
+    least, most = value - width - off, value + width + off
+    low = _turned(min(least, least / left), apart)
+    high = _turned(max(most, most / left), -apart)
+    value = min(max(float(value) / math.sqrt(one.thinned * two.thinned), low), high)
     unseen = max((high - low) / 2.0 - width, 0.0)
     return QuantityEstimate(
         value, low, high, math.sqrt(noise), math.sqrt(sampling), unseen, SUPPOSED, bounded=True
     )
 
 
-class _Standardised:
-    """Score of a number, with its mean and variance over the rows."""
+def _turned(cosine: float, angle: float) -> float:
+    """Cosine of an angle from 0 to pi that is larger by another."""
+    turned = math.acos(min(max(cosine, -1.0), 1.0)) + angle
+    return math.cos(min(max(turned, 0.0), math.pi))
 
-    def __init__(self, number: ScoredNumber) -> None:
-        self.number = number
+
+def _most_gaps(number: ScoredNumber) -> float:
+    """Upper bound on the share of rows without a number."""
+    if number.gaps is None:
+        return 0.0
+    return min(max(number.gaps.estimate + BOUND * number.gaps.deviation, 0.0), 1.0)
+
+
+class _Standardised:
+    """Score of a number, with its mean and variance over the rows.
+
+    Attributes:
+        gaps: most rows without the number, as a share; they have its stand-in value.
+        others: most rows without the other number, of which nothing is known.
+    """
+
+    def __init__(self, number: ScoredNumber, gaps: float, others: float) -> None:
+        self.number, self.gaps, self.others = number, gaps, others
         (self.mean, square), self.covariance = number.law([number.scores, number.scores**2])
         self.variance = float(square - self.mean**2)
 
@@ -121,17 +166,54 @@ class _Standardised:
         return float(self.number.shares @ self.unit**4)
 
     @property
-    def angle(self) -> float:
-        """Bound on the angle of the number and its score."""
+    def at_gap(self) -> float:
+        """Standardised score of the stand-in value; 0 where every row has the number."""
+        if self.number.gaps is None:
+            return 0.0
+        return float(self.number.scores[self.number.stand_in] - self.mean) / math.sqrt(self.variance)
+
+    def lost(self, power: int) -> float:
+        """Most that rows without the other number add to the mean of a power of |standardised score|."""
+        return _farthest(np.abs(self.unit) ** power, self.number.shares, self.others)
+
+    @property
+    def shift(self) -> float:
+        """Bound on the sum of standardised scores over the rows that lack a number."""
+        return abs(self.at_gap) * self.gaps + self.lost(1)
+
+    def left(self, both: float) -> float:
+        """Least variance that the other rows leave, times their share, over the whole variance."""
+        return 1.0 - self.at_gap**2 * self.gaps - self.lost(2) - self.shift**2 / both
+
+    @property
+    def thinned(self) -> float:
+        """What `left` is for rows that do not lack the number, if they are like the others."""
+        if self.number.gaps is None:
+            return 1.0
+        gaps = min(max(self.number.gaps.estimate, 0.0), self.gaps)
+        return max(1.0 - gaps - gaps * self.at_gap**2, 1e-3)
+
+    def angle(self, both: float) -> float:
+        """Bound on the angle of the number and its score, over rows of this share that have both numbers."""
         number, shares = self.number, self.number.shares
         value = number.values - shares @ number.values
         unit = (number.scores - shares @ number.scores) / math.sqrt(self.variance)
         slope = float(shares @ (unit * value)) / max(float(shares @ unit**2), 1e-12)
         rest = (np.abs(value - slope * unit) + number.within) ** 2
-        near = np.maximum(np.abs(value) - number.within, 0.0) ** 2
-        missed = float(shares @ rest) + _BOUND * number.deviation(rest)
-        whole = float(shares @ near) - _BOUND * number.deviation(near)
-        return math.asin(math.sqrt(min(missed / whole, 1.0))) if whole > 0.0 else math.pi / 2.0
+        missed = float(shares @ rest) + BOUND * number.deviation(rest)
+        whole = float(shares @ value**2) - BOUND * number.deviation(value**2)
+        at_gap = 0.0 if number.gaps is None else abs(float(value[number.stand_in]))
+        shift = at_gap * self.gaps + _farthest(np.abs(value), shares, self.others)
+        whole -= at_gap**2 * self.gaps + _farthest(value**2, shares, self.others) + shift**2 / both
+        root = math.sqrt(max(whole, 0.0)) - math.sqrt(float(shares @ number.within**2))
+        return math.asin(min(math.sqrt(missed) / root, 1.0)) if root > 0.0 else math.pi / 2.0
+
+
+def _farthest(values: FloatArray, shares: FloatArray, part: float) -> float:
+    """Sum of values, at least 0, over the part of all rows that have the largest, times their shares."""
+    order = np.argsort(-values)
+    above = np.cumsum(shares[order])
+    return float(values[order] @ (np.minimum(above, part) - np.minimum(above - shares[order], part)))
 
 
 def _sampling(value: float, one: _Standardised, two: _Standardised) -> float:

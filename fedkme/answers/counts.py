@@ -34,7 +34,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from fedkme.answers.evidence import Law, ScoredNumber, ScoredPair, Spread, outside, rows_together
-from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
+from fedkme.answers.functions import Function, columns_of, combined, equal, number_and_gap, taken_apart
 from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
 from fedkme.answers.points import CellPoints, OnGrid, cell_means, cell_points, points_of_bin
 from fedkme.arrays import FloatArray
@@ -137,7 +137,13 @@ class CountEvidence:
         within = np.concatenate([half, np.zeros(len(column.singles))])
         score = np.array(scores.of) / SCORE_STEPS
         middles = finer.middles(column)
-        return ScoredNumber(score, middles, within, shares.denoised, shares.deviation, shares.law)
+        number = ScoredNumber(score, middles, within, shares.denoised, shares.deviation, shares.law)
+        for mark, own in self.schema.gaps:
+            if own.name == column.name:
+                present = self._law([equal(mark.name, 0.0)], [1.0]).whole.middle
+                gaps = ReleasedFigure(1.0 - present.estimate, present.deviation)
+                return replace(number, gaps=gaps, stand_in=finer.stand_in(scores.column))
+        return number
 
     def _alone(self, place: int) -> FineShares | None:
         """Shares of a number of few values by its own bins; None where it was not counted."""

@@ -166,7 +166,7 @@ def _centred(quantity: Variance, evidence: Evidence, target: Target) -> tuple[fl
 def _correlation(quantity: Correlation, evidence: Evidence, target: Target) -> QuantityEstimate | str:
     """Estimate a correlation by a table of both columns, or by products of scores: by what tells more."""
     counted = _counted_correlation(quantity, evidence, target)
-    pair = None if quantity.one.rows else evidence.scored(quantity.one.name, quantity.two.name)
+    pair = evidence.scored(quantity.one.name, quantity.two.name) if quantity.everybody else None
     if pair is None:
         return counted
     by_scores = scored_correlation(pair, 0 if target == "rows" else evidence.rows, evidence.together)

@@ -76,6 +76,8 @@ class ScoredNumber:
         shares: denoised share of rows in each bin.
         deviation: deviation of the noise in the mean of a function of a bin, by the denoised shares.
         law: means of functions of a bin without bias, with the covariance of their noise.
+        gaps: share of rows without the number, all of which are in one bin; None: every row has it.
+        stand_in: that bin.
     """
 
     scores: FloatArray
@@ -84,6 +86,8 @@ class ScoredNumber:
     shares: FloatArray
     deviation: Callable[[FloatArray], float]
     law: Callable[[list[FloatArray]], tuple[FloatArray, FloatArray]]
+    gaps: ReleasedFigure | None = None
+    stand_in: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)

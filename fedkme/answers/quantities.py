@@ -74,10 +74,16 @@ class Variance:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Correlation:
-    """Correlation of two columns over some rows."""
+    """Correlation of two columns over some rows.
+
+    Attributes:
+        one, two: variance of each column over the rows, which have both numbers.
+        everybody: whether all rows that have both numbers are asked about.
+    """
 
     one: Variance
     two: Variance
+    everybody: bool
 
     limits = (-1.0, 1.0)
 
@@ -179,6 +185,7 @@ def _quantities(
         yield "", _counted(question, rows, conditions)
         return
     columns = [(each.name, conditions.number(each, question.call)) for each in question.columns]
+    everybody = rows is None
     for name, _ in columns:
         if (present := conditions.present(name)) is not None:
             rows = present if rows is None else rows * present
@@ -192,7 +199,7 @@ def _quantities(
             yield "", Variance(name, column, rows)
         case "corr":
             one, two = (Variance(*each, rows) for each in columns)
-            yield "", Correlation(one, two)
+            yield "", Correlation(one, two, everybody)
         case call:
             yield "", _mean(name, column, rows, total=call == "sum")
 

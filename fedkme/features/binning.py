@@ -170,13 +170,7 @@ class Binning:
         codes = np.zeros((len(table), len(self.sizes)), dtype=np.int64)
         for column, place in self._columns():
             values = column._filled(table.values[:, [place]].astype(np.float64))[:, 0]
-            if isinstance(column, Numeric):
-                edges, level = self.edges(column), column.levels_of(values)
-                if column.clip:
-                    level = np.where(level > 0, level, column.levels_of(column.moved(values)))
-                inside = np.searchsorted(edges[1:-1], values, side="right")
-                values = np.where(level > 0, len(edges) - 2 + level, inside)
-            codes[:, place] = values.astype(np.int64)
+            codes[:, place] = self._codes_of(column, values) if isinstance(column, Numeric) else values
         if self.schema.label is not None:
             if table.labels is None:
                 raise DataError(
@@ -184,6 +178,19 @@ class Binning:
                 )
             codes[:, -1] = table.labels
         return codes
+
+    def _codes_of(self, column: Numeric, values: NDArray[np.float64]) -> IntArray:
+        edges, level = self.edges(column), column.levels_of(values)
+        if column.clip:
+            level = np.where(level > 0, level, column.levels_of(column.moved(values)))
+        inside = np.searchsorted(edges[1:-1], values, side="right")
+        return np.asarray(np.where(level > 0, len(edges) - 2 + level, inside), dtype=np.int64)
+
+    def stand_in(self, place: int) -> int:
+        """Code that the rows without a nullable number have."""
+        column = self._numeric_column(place)
+        assert column.missing is not None
+        return int(self._codes_of(column, np.array([column.missing]))[0])
 
     def decode(self, codes: IntArray, generator: np.random.Generator) -> Table:
         """Rows in the columns and units of the schema; numbers are uniform on their scale in their bin."""

@@ -88,7 +88,7 @@ class Products:
 
     Attributes:
         ranks: scores of numbers by fine bins that rise with the rank.
-        values: scores of numbers by fine bins that rise with the value; none for a nullable number.
+        values: scores of numbers by fine bins that rise with the value; few rows have none with gaps.
         rank_sums: sums over all rows of products of ranks, each pair i < j in order; scores are in [-1, 1].
         value_sums: those of values.
         sigma: standard deviation of the noise in each sum.

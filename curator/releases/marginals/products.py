@@ -30,6 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedkme.answers.correlations import BOUND
 from fedkme.answers.functions import columns_of
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.binning import Binning
@@ -56,7 +57,7 @@ class ProductsPlan:
 
     Attributes:
         ranks: scores by rank, of all numbers.
-        values: scores by value, of all numbers that have no gaps; none where there are fewer than two.
+        values: scores by value, of all numbers or of those without gaps; none where there are fewer than two.
         sigma: noise of each sum, of scores in [-1, 1].
     """
 
@@ -170,38 +171,50 @@ def products_sigma(cost: float, *counts: int) -> float:
     return math.hypot(*counts) / math.sqrt(cost)
 
 
-def _scored(finer: Binning) -> tuple[list[int], list[int]]:
-    """Numbers with scores by rank, and those with scores by value: without gaps, and two or more."""
+def _noise(rows: int, total: float, *counts: int) -> float:
+    """Noise of a rank correlation of N public rows, of the usual share of a budget mu^2 = total."""
+    return products_sigma(PRODUCTS_SHARE * total, *counts) / (_RANK_VARIANCE * max(rows, 1))
+
+
+def _scored(finer: Binning, rows: int, total: float) -> tuple[list[int], list[int]]:
+    """Numbers with scores by rank, and those with scores by value: all, or two or more without gaps.
+
+    Numbers with gaps have scores by value where ranks are told well with these, too.
+    """
     nullable = {each.gaps_of for each in finer.schema.columns if isinstance(each, Category)}
     numbers = [place for place, order in finer.orders.items() if len(order) > 1]
+    if _noise(rows, total, len(numbers), len(numbers)) <= PRODUCTS_NOISE:
+        return numbers, numbers
     whole = [place for place in numbers if finer.names[place] not in nullable]
     return numbers, whole if len(whole) > 1 else []
 
 
 def products_share(finer: Binning, rows: int, total: float) -> float:
     """Share of the budget, mu^2 = total, for products of scores of N public rows."""
-    sigma = products_sigma(PRODUCTS_SHARE * total, *map(len, _scored(finer)))
-    noise = sigma / (_RANK_VARIANCE * max(rows, 1))
+    noise = _noise(rows, total, *map(len, _scored(finer, rows, total)))
     return min(MOST_PRODUCTS_SHARE, PRODUCTS_SHARE * max(1.0, noise / PRODUCTS_NOISE))
 
 
-def plan_products(finer: Binning, fine: Sequence[Measurement], rows: int, cost: float) -> ProductsPlan | None:
+def plan_products(
+    finer: Binning, fine: Sequence[Measurement], rows: int, total: float, cost: float
+) -> ProductsPlan | None:
     """Choose the scores of all numbers by their fine counts.
 
     Args:
         finer: coding of numbers by fine bins.
         fine: noisy counts of numbers by fine bins; a number of few values has none.
         rows: N.
+        total: mu^2 of the whole release.
         cost: mu^2 of the question.
 
     Returns:
         The question; None where it would tell little.
     """
     columns, counts = columns_of(finer.coded), {each.clique[0]: each for each in fine}
-    numbers, whole = _scored(finer)
-    if not len(numbers) >= 2 or len(numbers) + len(whole) > MOST_SCORES:
+    numbers, valued = _scored(finer, rows, total)
+    if not len(numbers) >= 2 or len(numbers) + len(valued) > MOST_SCORES:
         return None
-    sigma = products_sigma(cost, len(numbers), len(whole))
+    sigma = products_sigma(cost, len(numbers), len(valued))
     if sigma > TELLING * _RANK_VARIANCE * rows:
         return None
     ranks, values = list[NumberScores](), list[NumberScores]()
@@ -210,9 +223,10 @@ def plan_products(finer: Binning, fine: Sequence[Measurement], rows: int, cost: 
         order = np.asarray(finer.orders[place])
         shares = _shares(counts.get(place), len(order), len(column.singles))
         ranks.append(NumberScores(place, _steps(_ranks(shares[order]), order)))
-        if place in whole:
+        if place in valued:
             middles = np.sort(finer.middles(column))
-            scores = _values(middles, shares[order], sigma / rows)
+            of_bins = counts[place].sigma / rows if place in counts else 0.0
+            scores = _values(middles, shares[order], sigma / rows, of_bins)
             values.append(NumberScores(place, _steps(scores, order)))
     return ProductsPlan(tuple(ranks), tuple(values), sigma)
 
@@ -255,8 +269,9 @@ def _ranks(shares: FloatArray) -> FloatArray:
     return 2.0 * (np.cumsum(shares) - shares / 2.0) - 1.0
 
 
-def _values(middles: FloatArray, shares: FloatArray, noise: float) -> FloatArray:
+def _values(middles: FloatArray, shares: FloatArray, noise: float, of_bins: float) -> FloatArray:
     """Cut values of codes, in [-1, 1]; see the module."""
+    seen = of_bins * (shares > 0.0)  # noise of each share, as far as an angle's bound has it
     below, best, least = np.cumsum(shares), np.linspace(-1.0, 1.0, len(middles)), math.inf
     other = middles - shares @ middles
     spread = float(shares @ other**2)
@@ -273,7 +288,8 @@ def _values(middles: FloatArray, shares: FloatArray, noise: float) -> FloatArray
         variance = float(shares @ one**2)
         if not variance > 0.0:
             continue
-        missed = (other - float(shares @ (one * other)) / variance * one) ** 2 / spread
-        if (length := 2.0 * noise / variance + math.sqrt(shares @ missed)) < least:
+        missed = (other - float(shares @ (one * other)) / variance * one) ** 2
+        bound = (float(shares @ missed) + BOUND * float(np.linalg.norm(seen * missed))) / spread
+        if (length := 2.0 * noise / variance + math.sqrt(bound)) < least:
             best, least = scores, length
     return best

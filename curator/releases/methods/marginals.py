@@ -165,7 +165,7 @@ class MarginalsMethod:
         if any(len(order) > len(orders[p]) for p, order in finer_bins.orders.items() if p not in counted):
             return None, epsilon  # nothing is known of a number
         cost, epsilon_left = self._spent(epsilon, products_share(finer_bins, rows, self._total))
-        plan = plan_products(finer_bins, fine, rows, cost)
+        plan = plan_products(finer_bins, fine, rows, self._total, cost)
         if plan is None:
             return None, epsilon
         counts.oracle.tell("measuring", "how each two numbers go together", 0.0)

@@ -146,6 +146,37 @@ def test_two_numbers_of_few_rows_are_counted_for_their_product_alone() -> None:
     assert rough[0, 3] > 2.5 * rough[0, 4]  # a pair with a category keeps its rough table
 
 
+GAPPY = Schema.model_validate(
+    {
+        "columns": [
+            {"kind": "numeric", "name": name, "bounds": [-5, 5], "nullable": True, "missing": missing}
+            for name, missing in (("even", 0), ("odd", 3), ("whole", -2))
+        ]
+    }
+)
+
+
+@pytest.mark.parametrize("law", ["random", "high"])
+def test_every_correlation_of_numbers_with_gaps_is_of_the_rows_that_have_both(law: str) -> None:
+    # Two columns of a sample with gaps let every number have some: then no correlation had an interval.
+    random = np.random.default_rng(3)
+    even = random.normal(size=20_000)
+    odd = 0.6 * even + 0.8 * random.normal(size=20_000)
+    columns = np.clip(np.stack([even, odd, random.normal(size=20_000) - 0.4 * odd], axis=1), -5, 5)
+    chances = {"random": np.full(20_000, 0.03), "high": 0.2 * (odd > 1.0)}
+    gaps = np.stack([random.random(20_000) < chances[law], random.random(20_000) < 0.02], axis=1)
+    gaps = np.column_stack([gaps, np.zeros(20_000, bool)])  # the last column has none, though it may
+    filled = np.where(gaps, np.array([column.missing for _, column in GAPPY.gaps], float), columns)
+    rows = Table(np.column_stack([part for pair in zip(filled.T, gaps.T, strict=True) for part in pair]))
+    method = make_method(release_settings({"kind": "marginals", "epsilon": 2.0}), GAPPY, None, 1)
+    release = counts_from_bytes(asyncio.run(method.ask(FreshNoise(rows, GAPPY, 7, 1.25))))
+    questions = [f"corr({a}, {b})" for a, b in itertools.combinations(("even", "odd", "whole"), 2)]
+    answers = ask(CountEvidence(release), questions, "rows")
+    for answer, truth in zip(answers, in_rows(questions, rows, GAPPY), strict=True):
+        assert answer.low <= truth <= answer.high, answer
+        assert answer.high - answer.low < 1.0, answer
+
+
 def test_scores_rise_with_the_number_and_ranks_are_even() -> None:
     finer = Binning(SCHEMA, 64)
     codes = finer.encode(table(), "a test")
@@ -153,7 +184,7 @@ def test_scores_rise_with_the_number_and_ranks_are_even() -> None:
         Measurement((place,), np.bincount(codes[:, place], minlength=size).astype(float), 2.0)
         for place, size in enumerate(finer.sizes[:3])
     ]
-    plan = plan_products(finer, fine, 8000, 0.05)
+    plan = plan_products(finer, fine, 8000, 1.0, 0.05)
     assert plan is not None
     for scores in (*plan.ranks, *plan.values):
         ordered = np.array(scores.of)[list(finer.orders[scores.column])]

@@ -17,15 +17,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import fedkme as fk
 from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import BOUNDED, Answer, ask, in_rows
+from fedkme.answers.correlations import scored_correlation
 from fedkme.answers.counts import CountEvidence
-from fedkme.answers.evidence import Evidence
+from fedkme.answers.evidence import Evidence, ScoredNumber, ScoredPair
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
+from fedkme.arrays import FloatArray
 from fedkme.features.binning import Binning, finer
 from fedkme.features.counts import marginal_counts
 from fedkme.releases.counts import Measurement, StoredCounts
@@ -110,6 +114,46 @@ def test_a_spike_is_covered_in_a_whole_release(tmp_path: Path) -> None:
         for truth, (_, row) in zip(truths, answers.iterrows(), strict=True):
             hits[row.question] += bool(row.low <= truth <= row.high)
     assert min(hits.values()) >= 4, hits
+
+
+SHARES = st.sampled_from([0.0, 0.02, 0.1, 0.3])
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(0, 2**32), SHARES, SHARES, st.sampled_from([0.0, 0.5]))
+def test_a_correlation_holds_whichever_rows_lack_a_number(
+    seed: int, first: float, second: float, width: float
+) -> None:
+    # Without noise nothing but the bounds of what is not known keeps the truth inside.
+    random = np.random.default_rng(seed)
+    places = np.minimum(random.integers(0, 9, (2, 60)) ** random.uniform(0.5, 2), 19).astype(int)
+    if random.random() < 0.5:
+        places[1] = np.clip(places[0] + random.integers(-2, 3, 60), 0, 19)
+    gaps, numbers, values = [], [], []
+    for place, part, other in zip(places, (first, second), places[::-1], strict=True):
+        order = [place, -place, other, -other, random.random(60), np.abs(place - other)][random.integers(6)]
+        lacking = np.argsort(order)[: round(60 * part)]
+        gap, stand_in = np.isin(np.arange(60), lacking), int(random.integers(20))
+        values.append(place + width * random.uniform(-1.0, 1.0, 60))
+        place = np.where(gap, stand_in, place)
+        shares = np.bincount(place, minlength=20) / 60
+        low, high = (0, 19) if not width else sorted(random.choice(20, 2, replace=False))
+        scores = np.clip((2.0 * np.arange(20) - low - high) / (high - low), -1.0, 1.0)
+
+        def law(functions: list[FloatArray], shares: FloatArray = shares) -> tuple[FloatArray, FloatArray]:
+            return np.array([each @ shares for each in functions]), np.zeros((2, 2))
+
+        at, half = np.arange(20.0), np.full(20, width)
+        share = ReleasedFigure(part) if part else None
+        numbers.append(ScoredNumber(scores, at, half, shares, lambda _: 0.0, law, share, stand_in))
+        gaps.append((gap, scores[place]))
+    (lacks, one), (lacks_too, two) = gaps
+    have = ~(lacks | lacks_too)
+    x, y = (each[have] for each in values)
+    pair = ScoredPair((numbers[0], numbers[1]), ReleasedFigure(float((one * two).mean())))
+    answer = scored_correlation(pair, 0, 1)
+    assume(have.sum() > 2)
+    assert answer.low - 1e-9 <= np.corrcoef(x, y)[0, 1] <= answer.high + 1e-9
 
 
 def persons(rng: np.random.Generator, rows: int) -> Table:
