@@ -196,7 +196,7 @@ def _draft_of(samples: Sequence[Sample], label: str, gaps: bool) -> Draft:
         for name, column in drafted.items():
             if column.why.endswith(PERSONS):
                 drafted[name] = _column(name, [*parts[name].values()], name == label, persons=True)
-    columns = tuple(_with_gaps(_without_clashes([*drafted.values()]), label, gaps))
+    columns = tuple(_with_gaps([*drafted.values()], label, gaps))
     if not any(column.spec for column in columns if column.name != label):
         reasons = [f"'{column.name}' ({column.why})" for column in columns if column.name != label]
         more = f" and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
@@ -228,25 +228,11 @@ def _with_forms(
     return file.model_copy(update={"columns": own})
 
 
-def _without_clashes(columns: Sequence[DraftColumn]) -> Iterable[DraftColumn]:
-    """Leave out a column that has the name of the marks for a number's gaps."""
-    marks = {f"{column.name}_missing": column.name for column in columns if _is_number(column)}
-    for column in columns:
-        if column.spec and (number := marks.get(column.name)):
-            column = DraftColumn(column.name, {}, f"the gaps of '{number}' say as much")
-        yield column
-
-
-def _is_number(column: DraftColumn) -> bool:
-    return column.spec.get("kind") in ("numeric", "date")
-
-
-def _with_gaps(columns: Iterable[DraftColumn], label: str, gaps: bool) -> Iterable[DraftColumn]:
+def _with_gaps(columns: Sequence[DraftColumn], label: str, gaps: bool) -> Iterable[DraftColumn]:
     """Lend gaps to every column if two columns have some: in other files any may (lab/tried)."""
-    listed = list(columns)
-    used = [column for column in listed if column.spec and column.name != label]
+    used = [column for column in columns if column.spec and column.name != label]
     lent = gaps or sum("nullable" in column.spec for column in used) >= _GAPS_OF_MANY
-    for column in listed:
+    for column in columns:
         yield replace(column, spec={**column.spec, "nullable": True}) if lent and column in used else column
 
 

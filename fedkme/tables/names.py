@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +18,12 @@ Swallowed = tuple[str, Any]  # description of replaced cells, and a bool array t
 NO_GAP, GAPS, EMPTY_OR_CODED = 0, ("no", "yes"), ("no", "empty")
 """Index of no gap, and categories, in the column that marks the gaps of a nullable number; codes are behind
 the last two."""
+
+
+def mark_name(number: str, used: Sequence[Any]) -> str:
+    """Name of the column that marks a number's gaps: NUMBER_missing, or the next one that is not used."""
+    names = (f"{number}_missing{behind}" for behind in chain([""], map("_{}".format, count(2))))
+    return next(name for name in names if name not in used)
 
 
 def _check_words(na: Iterable[str], names: Sequence[str], whose: str) -> None:

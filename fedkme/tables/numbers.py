@@ -79,8 +79,9 @@ class Numeric(Settings):
     """All values that there can be, where they are few, such as 1, 2.5 and 10: each is a bin of its own, and
     `clip` moves any other to the nearest."""
     nullable: bool = False
-    """Empty cells are told apart: a category NAME_missing of no and yes (or of no, empty and each of several
-    codes) stands beside the column, which has `missing`, by default the middle of the bounds, in its gaps."""
+    """Empty cells are told apart: a category NAME_missing (NAME_missing_2 where that is taken) of no and yes
+    (or of no, empty and each of several codes) stands beside the column, which has `missing`, by default the
+    middle of the bounds, in its gaps."""
     na: tuple[str, ...] = ()
     """Cells that mean an empty one in any party's file, such as "NA" or "?"."""
     format: DateForm | None = None

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -16,7 +17,7 @@ from fedkme.arrays import FloatArray
 from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
 from fedkme.tables.cells import Name, Text, date_of
-from fedkme.tables.names import GAPS, Category, Label
+from fedkme.tables.names import GAPS, Category, Label, mark_name
 from fedkme.tables.numbers import Numeric
 from fedkme.tables.rules import PublicRules
 from fedkme.tables.table import FaultyCells, Table
@@ -24,7 +25,6 @@ from fedkme.tables.table import FaultyCells, Table
 __all__ = ["Category", "Label", "Numeric", "Person", "Schema", "load_schema", "rows_of_person", "schema_from"]
 
 _BLOCK_CELLS = 1 << 19  # cells converted at a time: 4 MiB of float64
-
 _NUMBERS = {"integer": "numeric", "year": "numeric", "number": "numeric", "date": "date", "datetime": "date"}
 _WITHOUT_BOUNDS = "Add 'minimum' and 'maximum', or an 'enum', to its constraints, or leave the field out."
 _LATER: dict[str, Any] = {
@@ -77,15 +77,18 @@ class Schema(PublicRules):
     @classmethod
     def _with_gaps(cls, values: Any) -> Any:
         """Add the column that marks the gaps of a nullable number, where it is missing."""
-        if not isinstance(values, Mapping) or not isinstance(values.get("columns"), list | tuple):
+        lists = isinstance(values, Mapping) and (values.get("columns"), values.get("ignore", ()))
+        if not lists or not all(isinstance(each, list | tuple) for each in lists):
             return values
         marked = {_key(column, "gaps_of") for column in values["columns"]}
+        used = [_key(column, "name") for column in (*values["columns"], values.get("label"))]
+        used += [_key(values.get("person"), "column"), *values.get("ignore", ())]
         columns: list[Any] = []
         for column in values["columns"]:
             columns.append(column)
             name = _key(column, "name")
             if _key(column, "nullable") is True and _key(column, "kind") != "category" and name not in marked:
-                marks = {"name": f"{name}_missing", "categories": _gap_names(column), "gaps_of": name}
+                marks = {"name": mark_name(name, used), "categories": _gap_names(column), "gaps_of": name}
                 columns.append({"kind": "category", **marks})
         return {**values, "columns": tuple(columns)}
 
@@ -300,10 +303,9 @@ class Schema(PublicRules):
 
 
 def _gap_names(column: Any) -> tuple[str, ...]:
-    try:
+    with suppress(ValidationError):  # told when the columns are validated
         return Numeric.model_validate(column).gap_names
-    except ValidationError:  # told when the columns are validated
-        return GAPS
+    return GAPS
 
 
 def _key(column: Any, key: str) -> Any:
@@ -393,8 +395,6 @@ def _column(field: Mapping[str, Any], codes: list[float]) -> dict[str, Any]:
 
 
 def _is_number(code: object) -> bool:
-    try:
-        float(str(code))
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(np.isfinite(float(str(code))))  # "NaN" is an empty cell anyway
+    return False

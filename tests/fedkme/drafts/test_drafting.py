@@ -273,6 +273,14 @@ def test_few_numbers_are_listed_where_all_of_them_are_seen() -> None:
     assert not any("values" in column.spec for column in draft({"size": sizes[:99]}).columns)
 
 
+def test_a_column_that_has_the_name_of_a_numbers_marks_is_a_column_like_others() -> None:
+    # A file with x and x_missing, and gaps in x: the draft was no schema, as its name was used twice.
+    cells = {"x": [f"{n}" if n % 7 else "" for n in range(60)], "x_missing": [f"{n % 3}" for n in range(60)]}
+    schema = draft_schema(cells)
+    assert schema.names == ("x", "x_missing_2", "x_missing")
+    assert table_from_columns(cells, schema, "rows").values[:, 1:].tolist()[6:8] == [[0.0, 0.0], [1.0, 1.0]]
+
+
 COUNTS = st.dictionaries(st.integers(0, 12) | st.integers(-99, 10**6), st.sampled_from([1, 20, 300, 5000]))
 
 
