@@ -42,7 +42,7 @@ from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
 from fedkme.releases.counts import StoredCounts
-from fedkme.releases.fine import FineShares
+from fedkme.releases.fine import FineShares, ToldMean
 from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema
 
@@ -281,8 +281,17 @@ class CountEvidence:
         if marginal is not None:
             coarse, variance = coarse + marginal.table - marginal.table.mean(), marginal.variance
         fine, sigma = counted.values / self.rows, counted.sigma / self.rows
-        atoms = self.finer.count_atoms(clique[0])
-        return FineShares(fine, sigma, within, coarse, variance, atoms, counted.parts)
+        atoms, told = self.finer.count_atoms(clique[0]), self._told(clique[0])
+        return FineShares(fine, sigma, within, coarse, variance, atoms, counted.parts, told)
+
+    def _told(self, place: int) -> ToldMean | None:
+        """Mean of a number's score by value; None where it was not released."""
+        products = self._release.products
+        of = next((each.of for each in products.values if each.column == place), None) if products else None
+        if products is None or of is None:
+            return None
+        mean = products.value_mean(place, None, self.rows)
+        return ToldMean(np.array(of) / SCORE_STEPS, mean, products.sigma / self.rows)
 
     def _points(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> CellPoints:
         key = place, binning is self.finer, cuts, pieces

@@ -90,7 +90,7 @@ class Products:
         ranks: scores of numbers by fine bins that rise with the rank.
         values: scores of numbers by fine bins that rise with the value; few rows have none with gaps.
         rank_sums: sums over all rows of products of ranks, each pair i < j in order; scores are in [-1, 1].
-        value_sums: those of values.
+        value_sums: those of values, behind which is a score of 1 for every row: sums of values are in it.
         sigma: standard deviation of the noise in each sum.
     """
 
@@ -105,11 +105,12 @@ class Products:
         pairs = itertools.combinations((each.column for each in self.ranks), 2)
         return dict(zip(pairs, (self.rank_sums / rows).tolist(), strict=True))
 
-    def value_mean(self, one: int, two: int, rows: int) -> float:
-        """Mean over so many rows of the product of two columns' values; both columns are in `values`."""
-        first, second = (each.column for each in self.values if each.column in (one, two))
-        pairs = itertools.combinations((each.column for each in self.values), 2)
-        return float(self.value_sums[[*pairs].index((first, second))]) / rows
+    def value_mean(self, one: int, two: int | None, rows: int) -> float:
+        """Mean over so many rows of the product of two columns' values, or of one column's."""
+        columns = [*(each.column for each in self.values), None]
+        places = tuple(sorted((columns.index(one), columns.index(two))))
+        pairs = list[tuple[int, ...]](itertools.combinations(range(len(columns)), 2))
+        return float(self.value_sums[pairs.index(places)]) / rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,13 +326,18 @@ def _screen(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Scr
     return screen
 
 
+def valued(values: int) -> int:
+    """Number of scores in a block of so many scores by value: with the one that is 1 for every row."""
+    return values + 1 if values else 0
+
+
 def _products(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Products:
     ranks, values = (
         tuple(NumberScores(int(column), tuple(map(int, of))) for column, *of in plain[name])
         for name in ("ranks", "values")
     )
     sums = _finite(arrays["rank_products"]), _finite(arrays["value_products"])
-    if [each.shape for each in sums] != [(count_products(len(each)),) for each in (ranks, values)]:
+    if [each.shape for each in sums] != [(count_products(n),) for n in (len(ranks), valued(len(values)))]:
         raise ValueError
     return Products(ranks, values, *sums, float(plain["deviation"]))
 

@@ -9,6 +9,11 @@ public), and H_c the mean of h over the fine cells of c. Then the mean of h is e
 
     sum_i y_i (h_i - w_c H_c) + sum_c w_c H_c x_c.
 
+Where the mean m of a score u of the cells was released, too, with noise of deviation t (`ToldMean`), an
+estimate of another mean with the covariance c with that of u, of variance q, moves by c / (q + t^2) of what m
+differs by: the best linear unbiased one of both. Rows are drawn to have that mean: chances within coarse
+cells are tilted by exp(lambda u).
+
 A fine cell in which k counts were added up (`parts`) is k cells here, of which only the sum is known. This
 estimate is linear in the released numbers and unbiased, and its covariance follows.
 
@@ -50,6 +55,8 @@ WIDE_RUN = 24
 FAR_SIDE = 0.01
 """Factor on the odds that the half of a run is empty beside which there are more rows."""
 
+MOST_TILT = 4.0
+"""Largest logarithm by which a told mean changes the odds of a cell whose score is 1 larger."""
 _NO_ROOM = 1e9  # less than any density
 
 
@@ -185,6 +192,21 @@ def _with_far_runs(counts: FloatArray, sigma: float, starts: tuple[int, ...]) ->
     return tuple(sorted({*starts, *more}))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class ToldMean:
+    """Mean of a score of fine cells, released besides their counts.
+
+    Attributes:
+        scores: (n,) score of each fine cell.
+        mean: mean over all rows, with noise.
+        sigma: standard deviation of that noise.
+    """
+
+    scores: FloatArray
+    mean: float
+    sigma: float
+
+
 @dataclass(frozen=True, eq=False)
 class FineShares:
     """Fine and coarse shares of one number.
@@ -197,6 +219,7 @@ class FineShares:
         variance: v of the coarse shares; infinite where these were not measured.
         atoms: number of cells at the end that are values of their own.
         parts: number of counts that were added up in each fine cell; None: 1 each.
+        told: mean of a score of the number; None: it was not released.
     """
 
     fine: FloatArray
@@ -206,6 +229,7 @@ class FineShares:
     variance: float
     atoms: int = 0
     parts: NDArray[np.int64] | None = None
+    told: ToldMean | None = None
 
     @cached_property
     def _parts(self) -> FloatArray:
@@ -228,10 +252,24 @@ class FineShares:
         """Estimated shares of the fine cells, (n,); unbiased, so some may be below 0."""
         more = self._weights * (self.coarse - self._summed(self.fine)) / self._sizes
         shares = self.fine + self._parts * more[self.within]
-        return np.asarray(shares + self._parts * ((1.0 - shares.sum()) / self._parts.sum()))
+        shares += self._parts * ((1.0 - shares.sum()) / self._parts.sum())
+        if self.told is not None:
+            _, covariance = self._counted([self.told.scores, *np.eye(len(shares))])
+            gain = covariance[0, 1:] / (covariance[0, 0] + self.told.sigma**2)
+            shares += gain * (self.told.mean - self.told.scores @ shares)
+        return np.asarray(shares)
 
     def law(self, functions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Estimate means of functions of a fine cell, (n,) each, with the covariance of their noise."""
+        if self.told is None:
+            return self._counted(functions)
+        means, covariance = self._counted([*functions, self.told.scores])
+        gain = covariance[:-1, -1] / (covariance[-1, -1] + self.told.sigma**2)
+        means = means[:-1] + gain * (self.told.mean - means[-1])
+        return means, covariance[:-1, :-1] - np.outer(gain, covariance[-1, :-1])
+
+    def _counted(self, functions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Means and covariance by the counts alone."""
         means, own, other = list[float](), list[FloatArray](), list[FloatArray]()
         for each in functions:
             middle = float(self._parts @ each) / float(self._parts.sum())
@@ -261,7 +299,23 @@ class FineShares:
             inside = np.flatnonzero(self.within == code)
             if len(inside):
                 chances[code, inside] = self._tail_in(code, inside, float((codes == code).mean()))
-        return chances
+        return chances if self.told is None else self._tilted(chances, codes)
+
+    def _tilted(self, chances: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
+        """Tilt chances within coarse cells until rows with these codes have the score's mean."""
+        assert self.told is not None
+        used, scores = np.bincount(codes, minlength=len(chances)) / len(codes), self.told.scores
+        used *= chances.sum(axis=1) > 0.0
+        have = float(used @ chances @ scores / max(used.sum(), 1e-300))
+        _, ((counted,),) = self._counted([scores])
+        wanted = have + counted / (counted + self.told.sigma**2) * (self.told.mean - have)
+        low, high = -MOST_TILT, MOST_TILT
+        while high - low > 1e-3:
+            middle = (low + high) / 2.0
+            tilted = chances * np.exp(middle * scores)
+            tilted /= np.maximum(tilted.sum(axis=1, keepdims=True), 1e-300)
+            low, high = (middle, high) if used @ tilted @ scores < wanted * used.sum() else (low, middle)
+        return tilted
 
     @cached_property
     def denoised(self) -> FloatArray:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,10 +50,13 @@ class Counts:
 
     async def products(self, plan: ProductsPlan) -> Products:
         """Pooled products of scores with independent noise; one query to the owners."""
-        kinds = [each for each in (plan.ranks, plan.values) if each]
+        values = plan.values
+        if values:  # 1 for every row
+            values = (*values, replace(values[0], of=(SCORE_STEPS,) * len(values[0].of)))
+        kinds = [each for each in (plan.ranks, values) if each]
         starts = [0, len(plan.ranks)]
         blocks = tuple(tuple(range(at, at + len(each))) for at, each in zip(starts, kinds, strict=False))
-        question = ScoreProducts(self.binning.bins, (*plan.ranks, *plan.values), blocks, self.binning.own)
+        question = ScoreProducts(self.binning.bins, (*plan.ranks, *values), blocks, self.binning.own)
         sigmas = [plan.sigma * SCORE_STEPS**2] * len(blocks)
         sums, deviations = zip(*await self._on_loop(self.oracle.products(question, sigmas)), strict=True)
         ranks, values = (*sums, np.zeros(0))[:2]

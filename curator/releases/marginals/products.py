@@ -7,10 +7,10 @@ and each kind of score. Means and squares of scores follow from the fine counts.
 
 **Privacy.** Relation: replace one row, N public. All products of k scores in [-1, 1] move by k in L2 at most,
 whatever the scores (fedkme.features.counts has the proof): two kinds of k and k' scores with noise sigma cost
-mu^2 = (k^2 + k'^2) / sigma^2, and this adds to the costs of tables (`budget`). An owner computes the bound
-from the question itself, which holds no more than MOST_SCORES scores of its schema's codes
-(fedkme.sums.values). Scores follow from noisy counts that are on disk: post-processing. Whether the question
-is asked follows from public numbers.
+mu^2 = (k^2 + k'^2) / sigma^2, where k' counts the score of 1, too. This adds to the costs of tables
+(`budget`). An owner computes the bound from the question itself, which holds no more than MOST_SCORES scores
+of its schema's codes (fedkme.sums.values). Scores follow from noisy counts that are on disk: post-processing.
+Whether the question is asked follows from public numbers.
 
 **What products tell of a model's pairs.** Of two numbers with a normal copula the L1 distance to a model is
 2 / pi of the error of their correlation, to first order: E |x y| = 2 / pi. Rows are dealt to have most of it
@@ -19,7 +19,9 @@ table of a pair where that would tell less (`rounds`). It sees no dependence tha
 
 **Scores of values.** u = (x - a) / b in the middle of a fine bin, cut to [-1, 1]. Wide ends tell of all rows,
 narrow ones have less noise beside the variance of u. Of a few quantiles the ends are those for which the
-noise of a correlation and the sine of the angle between u and x are least, by the denoised fine counts.
+noise of a correlation and the sine of the angle between u and x are least, by the denoised fine counts. One
+more score is 1 for every row: its products are the sums of all others, so means have the noise of one sum and
+not of all fine bins (`fedkme.releases.fine`).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from fedkme.answers.functions import columns_of
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.binning import Binning
 from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
-from fedkme.releases.counts import Measurement, Products
+from fedkme.releases.counts import Measurement, Products, valued
 from fedkme.releases.fine import denoised
 from fedkme.sums.values import MOST_SCORES
 from fedkme.tables.names import Category
@@ -68,7 +70,7 @@ class ProductsPlan:
     @property
     def cost(self) -> float:
         """mu^2 of the question."""
-        return products_cost(self.sigma, len(self.ranks), len(self.values))
+        return products_cost(self.sigma, len(self.ranks), valued(len(self.values)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,9 +173,9 @@ def products_sigma(cost: float, *counts: int) -> float:
     return math.hypot(*counts) / math.sqrt(cost)
 
 
-def _noise(rows: int, total: float, *counts: int) -> float:
+def _noise(rows: int, total: float, ranks: int, values: int) -> float:
     """Noise of a rank correlation of N public rows, of the usual share of a budget mu^2 = total."""
-    return products_sigma(PRODUCTS_SHARE * total, *counts) / (_RANK_VARIANCE * max(rows, 1))
+    return products_sigma(PRODUCTS_SHARE * total, ranks, valued(values)) / (_RANK_VARIANCE * max(rows, 1))
 
 
 def _scored(finer: Binning, rows: int, total: float) -> tuple[list[int], list[int]]:
@@ -211,10 +213,10 @@ def plan_products(
         The question; None where it would tell little.
     """
     columns, counts = columns_of(finer.coded), {each.clique[0]: each for each in fine}
-    numbers, valued = _scored(finer, rows, total)
-    if not len(numbers) >= 2 or len(numbers) + len(valued) > MOST_SCORES:
+    numbers, with_values = _scored(finer, rows, total)
+    if not len(numbers) >= 2 or len(numbers) + valued(len(with_values)) > MOST_SCORES:
         return None
-    sigma = products_sigma(cost, len(numbers), len(valued))
+    sigma = products_sigma(cost, len(numbers), valued(len(with_values)))
     if sigma > TELLING * _RANK_VARIANCE * rows:
         return None
     ranks, values = list[NumberScores](), list[NumberScores]()
@@ -223,7 +225,7 @@ def plan_products(
         order = np.asarray(finer.orders[place])
         shares = _shares(counts.get(place), len(order), len(column.singles))
         ranks.append(NumberScores(place, _steps(_ranks(shares[order]), order)))
-        if place in valued:
+        if place in with_values:
             middles = np.sort(finer.middles(column))
             of_bins = counts[place].sigma / rows if place in counts else 0.0
             scores = _values(middles, shares[order], sigma / rows, of_bins)

@@ -26,8 +26,11 @@ def redrawn(stored: StoredCounts, generator: np.random.Generator) -> StoredCount
     fitted, fine, grouped, tilts = (tuple(map(with_noise, measured)) for measured in tables)
     products = stored.products
     if products is not None:
-        noise = generator.normal(0.0, products.sigma, len(products.rank_sums))
-        products = replace(products, rank_sums=products.rank_sums + noise)
+        ranks, values = (
+            sums + generator.normal(0.0, products.sigma, len(sums))
+            for sums in (products.rank_sums, products.value_sums)
+        )
+        products = replace(products, rank_sums=ranks, value_sums=values)
     return replace(
         stored, fitted=fitted, others=(), fine=fine, grouped=grouped, tilts=tilts, products=products
     )

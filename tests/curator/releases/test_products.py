@@ -108,6 +108,8 @@ def test_products_are_in_the_file_and_in_the_cost() -> None:
     assert stored.products is not None
     assert stored.to_bytes() == released()
     assert [len(stored.products.ranks), len(stored.products.values)] == [4, 4]
+    sizes = [len(sums) for sums in (stored.products.rank_sums, stored.products.value_sums)]
+    assert sizes == [6, 10]  # products of values have the sums of values among them
     spent = [leaf for leaf in leaves([event_from_json(stored.pieces)]) if isinstance(leaf, Gaussian)]
     total = sum(leaf.count / leaf.noise_multiplier**2 for leaf in spent)
     assert total <= gaussian_sigma(2.0, 1e-5) ** -2 * (1 + 1e-9)

@@ -26,7 +26,7 @@ from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import event_from_json
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.releases.counts import StoredCounts, counts_from_bytes
-from fedkme.releases.fine import FineShares, denoised, run_starts, worth_merging
+from fedkme.releases.fine import FineShares, ToldMean, denoised, run_starts, worth_merging
 from fedkme.releases.settings import release_settings
 from fedkme.sums.values import Marginals
 from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
@@ -80,6 +80,50 @@ def test_a_cell_of_two_counts_has_the_noise_of_both() -> None:
     np.testing.assert_allclose(np.cov(means.T), covariance, rtol=0.15, atol=3e-5)
     assert covariance[1, 1] > noisy(0).law(functions)[1][1, 1]
     assert folded(2).shares.sum() == pytest.approx(1.0)
+
+
+def test_a_told_mean_leaves_estimates_with_the_stated_law_and_less_noise() -> None:
+    scores, parts = np.clip(np.arange(8.0) / 3.0 - 1.0, -1.0, 1.0), np.array([2, 1, 1, 1, 3, 1, 1, 1])
+
+    def told(seed: int, folded: bool) -> FineShares:
+        rng, plain = np.random.default_rng([seed, 2]), noisy(seed)
+        mean = ToldMean(scores, float(TRUE @ scores + rng.normal(0, 0.01)), 0.01)
+        if not folded:
+            return replace(plain, told=mean)
+        return replace(
+            plain, told=mean, parts=parts, fine=plain.fine + rng.normal(0, S * np.sqrt(parts - 1.0))
+        )
+
+    functions = [np.arange(8.0), (np.arange(8) == 0).astype(float)]
+    for folded in (False, True):
+        # 2,000 draws: means within five standard errors, covariances within six. Seeds are fixed.
+        drawn = [told(seed, folded) for seed in range(2000)]
+        means = np.array([each.law(functions)[0] for each in drawn])
+        _, covariance = drawn[0].law(functions)
+        truths = [TRUE @ each for each in functions]
+        np.testing.assert_allclose(means.mean(axis=0), truths, atol=5 * 0.05 / math.sqrt(2000))
+        np.testing.assert_allclose(np.cov(means.T), covariance, rtol=0.2, atol=3e-5)
+        without = replace(drawn[0], told=None).law(functions)[1]
+        assert (np.diag(covariance) < np.diag(without)).all()
+        assert covariance[0, 0] < 0.5 * without[0, 0]
+        for each in drawn[:20]:  # shares are those by which the same means follow
+            np.testing.assert_allclose(each.law([*np.eye(8)])[0], each.shares, atol=1e-9)
+            assert each.shares.sum() == pytest.approx(1.0)
+
+
+def test_rows_are_drawn_to_have_a_told_mean_whatever_the_noise_of_fine_counts() -> None:
+    scores = np.linspace(-1.0, 1.0, 8)
+    codes = np.repeat(np.arange(4), np.rint(3000 * COARSE).astype(int))
+    told = ToldMean(scores, float(TRUE @ scores), 1e-4)
+    for seed in range(5):
+        plain = replace(noisy(seed), sigma=0.2, coarse=COARSE, variance=1e-9)
+        plain = replace(plain, fine=TRUE + np.random.default_rng(seed).normal(0, 0.2, 8))
+        off, near = (
+            abs(scores[each.drawn(codes, np.random.default_rng(seed))].mean() - told.mean)
+            for each in (plain, replace(plain, told=told))
+        )
+        assert near < max(0.02, off / 2)
+        assert near < 0.05
 
 
 def test_fine_counts_are_used_alone_without_coarse_counts() -> None:
