@@ -43,7 +43,8 @@ class Category(Settings):
     """Category that stands for an empty cell, and for the few names that are not in the list: a party's file
     with more than its `unknown` of them is refused; none: refuse all."""
     nullable: bool = False
-    """Empty cells are a category of their own, "missing", unless `missing` says which."""
+    """Empty cells are a category of their own, "missing", unless `missing` says which. Files that come out
+    have empty cells again."""
     other: bool = False
     """Names that are not in the list, however many, are a category of their own, "other"."""
     na: tuple[str, ...] = ()
@@ -78,6 +79,11 @@ class Category(Settings):
         if self.gaps_of is not None and self.categories != GAPS and self.categories[:2] != EMPTY_OR_CODED:
             raise ValueError(f"column '{self.name}' marks gaps: its categories are {list(GAPS)}")
         return self
+
+    @property
+    def gap(self) -> str | None:
+        """Category of empty cells, and of nothing else; None: there is none, or other cells have it, too."""
+        return self.missing if self.nullable and self.missing == "missing" else None
 
     @property
     def names(self) -> list[str]:

@@ -26,9 +26,10 @@ GAP_SHARE = 0.05
 def cell_columns(table: Table, schema: Schema) -> dict[str, list[Cell]]:
     """Cells of a file's columns: categories and classes by name, dates and whole numbers as such.
 
-    The column that marks the gaps of a nullable number is left out: the number's cells are empty there, or
-    the codes of owners' files. A label of kind `positive_above` is a number in a file, and a class does not
-    determine that number: the first class becomes the threshold, the second the threshold plus one.
+    The gaps of a nullable column are empty cells. The column that marks those of a number is left out: the
+    number's cells are empty there, or codes of owners' files. A label of kind `positive_above` is a number
+    in a file, and a class does not determine that number: the first class becomes the threshold, the second
+    the threshold plus one.
     """
     columns: dict[str, list[Cell]] = {}
     for place, (name, spec) in enumerate((n, column) for column in schema.columns for n in column.names):
@@ -97,7 +98,8 @@ def csv_encoded(columns: Mapping[str, Sequence[str | float | None]]) -> bytes:
 
 def _cells(values: NDArray[Any], spec: Numeric | Category) -> list[Cell]:
     if isinstance(spec, Category):
-        return [None if value != value else spec.categories[int(value)] for value in values.tolist()]
+        names: list[Cell] = [None if name == spec.gap else name for name in spec.categories]
+        return [None if value != value else names[int(value)] for value in values.tolist()]
     gaps = spec.gaps(values.astype(np.float64))
     read = date_of if spec.kind == "date" else round if spec.integer else float
     return [None if gap else read(value) for value, gap in zip(values.tolist(), gaps.tolist(), strict=True)]

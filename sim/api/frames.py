@@ -148,7 +148,7 @@ def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema
 def frame_of(table: Table, schema: Schema) -> pd.DataFrame:
     """Make a readable frame of a table: columns and label by name, categories and classes as categoricals.
 
-    Dates become dates. A nullable number has no value in the rows that its column of gaps marks.
+    Dates become dates. A nullable column has no value in its gaps.
     """
     values = dict(zip(schema.names, np.asarray(table.values, np.float64).T, strict=True))
     for mark, number in schema.gaps:
@@ -164,7 +164,8 @@ def frame_of(table: Table, schema: Schema) -> pd.DataFrame:
 
 def _column(spec: Numeric | Category, values: NDArray[np.float64]) -> Any:
     if isinstance(spec, Category):
-        return _names(np.nan_to_num(values, nan=-1.0).astype(np.int64), spec.categories)  # -1: missing
+        names = _names(np.nan_to_num(values, nan=-1.0).astype(np.int64), spec.categories)  # -1: missing
+        return names if spec.gap is None else names.remove_categories([spec.gap])
     if spec.kind == "date":
         return pd.to_datetime(np.rint(values).astype("datetime64[D]"))
     return pd.array(np.rint(values), dtype="Int64") if spec.integer else values

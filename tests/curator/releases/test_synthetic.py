@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from curator.releases.files import make_synthetic
@@ -154,6 +155,21 @@ def test_each_of_several_codes_comes_back_as_it_was(kind: str, suffix: str, tmp_
     np.testing.assert_array_equal(back.values[:, 1], table.values[:, 1])
     frame = frame_of(table, schema)
     assert frame["temp"].isna().tolist() == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_gaps_of_a_category_come_out_as_they_came_in(tmp_path: Path, suffix: str) -> None:
+    # Answers -1, 0, 1 with gaps came out as names with "missing" among them, and programs failed.
+    city = {"name": "city", "kind": "category", "categories": ["-1", "0", "1"], "nullable": True}
+    schema = schema_from({"columns": [city]})
+    table = table_from_columns({"city": ["0", "", "-1", ""]}, schema, "owner")
+    write(tmp_path, table, card(4, schema=schema))
+    read = pd.read_csv if suffix == ".csv" else pd.read_parquet
+    for frame in (frame_of(table, schema), read(tmp_path / f"synthetic{suffix}")):
+        assert frame["city"].isna().tolist() == [False, True, False, True]
+        assert frame["city"].dropna().astype(int).tolist() == [0, -1]
+    back = load_table(tmp_path / f"synthetic{suffix}", schema, "reader")
+    np.testing.assert_array_equal(back.values, table.values)
 
 
 def test_marks_of_yes_and_no_stay_what_they_are_beside_several_codes() -> None:

@@ -76,7 +76,7 @@ def test_other_takes_every_name_that_is_not_listed_and_no_empty_cell(tmp_path: P
     assert not examined.faults
     assert examined.table.values[:, 2].tolist() == [1.0, 3.0, 3.0, 2.0]
     assert examined.swallowed["smoker", "a name not in the schema, taken as 'other'"] == 2
-    assert text_columns(examined.table, schema)["smoker"] == ["yes", "other", "other", "missing"]
+    assert text_columns(examined.table, schema)["smoker"] == ["yes", "other", "other", ""]
     assert schema_from(schema.model_dump()) == schema
     full = schema_with(smoker={"other": True, "nullable": False})
     with pytest.raises(DataError, match="'smoker': an empty cell, rows: 1, line 5"):
