@@ -3,7 +3,7 @@
 Rough tables of pairs say little of a correlation: their noise is spread over hundreds of cells. Once numbers
 are counted by fine bins, each fine bin has two scores: one that rises with its rank, and one that rises with
 its value, cut at far quantiles. One question asks for the sums of u_i u_j over all rows, for each two numbers
-and each kind of score. Means and squares of scores follow from the fine counts.
+and each kind of score. Squares of scores follow from the fine counts, means also from one sum each.
 
 **Privacy.** Relation: replace one row, N public. All products of k scores in [-1, 1] move by k in L2 at most,
 whatever the scores (fedkme.features.counts has the proof): two kinds of k and k' scores with noise sigma cost
