@@ -187,7 +187,7 @@ class _Standardised:
 
     @property
     def thinned(self) -> float:
-        """What `left` is for rows that do not lack the number, if they are like the others."""
+        """Part of the variance that is left, as in `left`, if rows that lack it are like the others."""
         if self.number.gaps is None:
             return 1.0
         gaps = min(max(self.number.gaps.estimate, 0.0), self.gaps)
