@@ -40,6 +40,10 @@ _FILES |= {"request": "a consumer's configuration", "label": "a schema"}
 """Kinds of files by tables that no other kind has."""
 
 
+UTF_8 = "utf-8-sig"
+"""Encoding of files of settings, which some editors begin with a mark of byte order."""
+
+
 def load_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file.
 
@@ -47,8 +51,7 @@ def load_toml(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, unreadable or not TOML.
     """
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(path.read_text(encoding=UTF_8))
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}", "Check the path.") from None
     except OSError as error:
@@ -64,7 +67,7 @@ def load_json(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, unreadable, or holds no JSON object.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding=UTF_8))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
     except (ValueError, RecursionError) as error:
@@ -79,7 +82,9 @@ def _malformed(path: Path, language: str, error: Exception) -> ConfigError:
         return ConfigError(f"{path} nests lists or tables too deeply", "Write them flat.")
     if path.name.lower().removesuffix(".gz").endswith(_OF_ROWS):
         return ConfigError(f"{path} is a file of rows, where a .toml file belongs", "`fedkme new` makes one.")
-    if isinstance(error, tomllib.TOMLDecodeError | json.JSONDecodeError | UnicodeDecodeError):
+    if isinstance(error, UnicodeDecodeError):
+        return ConfigError(f"{path} is not in UTF-8", "Save it in UTF-8.")
+    if isinstance(error, tomllib.TOMLDecodeError | json.JSONDecodeError):
         reason = str(error).replace("Cannot overwrite a value", "a key stands twice in a table")
         return ConfigError(f"{path} is not {language}: {reason}", "Correct the line that it names.")
     return ConfigError(f"{path} has a number of thousands of digits", "Correct it.")

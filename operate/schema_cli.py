@@ -15,7 +15,7 @@ import typer
 from fedkme import durable
 from fedkme.answers.rules import RowRules, dummies
 from fedkme.arrays import FloatArray
-from fedkme.config import dump_toml, toml_text
+from fedkme.config import UTF_8, dump_toml, toml_text
 from fedkme.drafts.checking import Checked, edit_lines, report_lines
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.dictionary import draft_files
@@ -268,7 +268,7 @@ def _fix(
         settings = checked.fitted.edit.files[place]
         if settings and each.config is not None:
             edits.setdefault(each.config, []).extend(section_changes(each.config, each.place, settings))
-    texts = {path: edited(path.read_text(encoding="utf-8"), edits[path], str(path)) for path in edits}
+    texts = {path: edited(path.read_text(encoding=UTF_8), edits[path], str(path)) for path in edits}
     for path, text in texts.items():
         durable.replace(path, text.encode(), mode=path.stat().st_mode & 0o777)
         yield path

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedkme.config import UTF_8
 from fedkme.drafts.checking import (
     Checked,
     FileFault,
@@ -133,7 +134,7 @@ def _draft_of(schema: SchemaLike) -> SchemaDraft:
         values = plain_schema(path)
         if path.suffix == ".json":
             return SchemaDraft.of(values)
-        return SchemaDraft(path.read_text(encoding="utf-8"))
+        return SchemaDraft(path.read_text(encoding=UTF_8))
     if schema is None:
         raise ConfigError("there is no schema", NO_SCHEMA)
     return SchemaDraft.of(schema)

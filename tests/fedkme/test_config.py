@@ -132,6 +132,17 @@ def test_rows_where_a_configuration_belongs_are_called_so(tmp_path: Path) -> Non
         load_toml(tmp_path / "north.csv")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_configuration_is_utf_8_with_a_mark_of_byte_order_or_without(tmp_path: Path, encoding: str) -> None:
+    # Of an editor that writes the mark it was "not TOML: Invalid statement (at line 1, column 1)".
+    (tmp_path / "s.toml").write_bytes('a = "ü"\r\n'.encode(encoding))
+    if encoding.startswith("utf-8"):
+        assert load_toml(tmp_path / "s.toml") == {"a": "ü"}
+        return
+    with pytest.raises(ConfigError, match=r"s\.toml is not in UTF-8\. Save it in UTF-8"):
+        load_toml(tmp_path / "s.toml")
+
+
 def test_a_key_that_stands_twice_is_called_so(tmp_path: Path) -> None:
     # tomllib says "Cannot overwrite a value" of two owners of one name.
     (tmp_path / "s.toml").write_text('[owners]\na = "1.csv"\na = "2.csv"\n', encoding="utf-8")

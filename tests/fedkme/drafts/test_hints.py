@@ -174,6 +174,13 @@ def test_days_that_may_be_months_are_said_to_be(folder: Path) -> None:
     assert re.search(r"column 'seen': format = \"%[dm]/%[dm]/%Y\"  # or day and month swapped", output)
 
 
+def test_a_schema_with_a_mark_of_byte_order_is_edited(folder: Path) -> None:
+    Path("schema.toml").write_text(SCHEMA, encoding="utf-8-sig")
+    write("own.csv", rows() | {"age": ["" if n == 3 else str(20 + n) for n in range(60)]})
+    typed("check", "schema.toml", "own.csv", "--fix")
+    assert load_schema(Path("schema.toml")).gaps
+
+
 def test_a_few_days_that_are_none_do_not_hide_the_form_of_the_others(folder: Path) -> None:
     days = ["13.01.2021" if n % 2 else "02.03.2021" for n in range(59)]
     write("own.csv", rows() | {"seen": [*days, "31.02.2021"]})
