@@ -250,7 +250,10 @@ class ReleaseResult:
     def _answers(self, question: Question, values: Any) -> Any:
         given = question(frame_of(Table(values), self.schema))
         try:
-            answers = pd.Series(given).astype("Float64").to_numpy(np.float64, na_value=np.nan)
+            series = pd.Series(given)
+            if series.index.is_unique and series.index.isin(range(len(values))).all():
+                series = series.sort_index()  # back to the order of the rows, which may have weights
+            answers = series.astype("Float64").to_numpy(np.float64, na_value=np.nan)
         except (TypeError, ValueError, NotImplementedError):  # text, names, a frame
             answers = np.empty(0)
         if answers.shape != (len(values),) or not np.isfinite(answers).all():

@@ -251,6 +251,9 @@ def test_weighted_points_answer_with_their_error(tmp_path: Path) -> None:
     assert answer.error is not None
     assert answer.error > 0
     assert abs(answer.value - truth) < 6 * answer.error
+    assert (
+        release.ask(lambda rows: rows.sort_values("age")["age"] > 60) == answer
+    )  # weights were another row's
     with pytest.raises(fk.FedkmeError, match="no number for each row"):
         release.ask(lambda rows: 1.0)
 
