@@ -173,11 +173,12 @@ class SchemaDraft:
         Raises:
             ConfigError: there is none.
         """
-        self._table(name)
+        self._table(name := str(name))  # names of a frame's columns may be numbers
         return ColumnDraft(self, name)
 
     def __setitem__(self, name: str, keys: Mapping[str, Any]) -> None:
         """Put a column in, in place of one of its name."""
+        name = str(name)
         if name in self:
             self._text = removed(self._text, self._place(name))
         elif name in self.ignore:
@@ -187,12 +188,12 @@ class SchemaDraft:
 
     def __delitem__(self, name: str) -> None:
         """Take a column out: files may have it, and it is not used."""
-        self._table(name)
+        self._table(name := str(name))
         self._text = removed(self._text, self._place(name))
         self._ignored([*self.ignore, name])
 
     def __contains__(self, name: object) -> bool:
-        return any(each == name for each in self)
+        return any(each == str(name) for each in self)
 
     def __iter__(self) -> Iterator[str]:
         values = self.values()
@@ -309,7 +310,7 @@ def draft_schema(rows: Any, label: str | None = None, *, gaps: bool = False) -> 
     Raises:
         DataError: there are no rows, no column can be used, or a file cannot be read.
     """
-    made = draft(rows, label, gaps=gaps)
+    made = draft(rows, None if label is None else str(label), gaps=gaps)
     if ignored := [f"{name} ({why})" for name, why in made.left_out.items()]:
         warnings.warn(f"columns that the schema ignores: {', '.join(ignored)}", FedkmeWarning, stacklevel=2)
     made.schema()

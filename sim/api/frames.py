@@ -138,6 +138,7 @@ def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema
                 raise ConfigError(f"{others[0]!r} is no owner's name", "Name owners by text, such as 'h1'.")
             return {name: table_of(owners[name], schema, name) for name in sorted(owners)}
         raise ConfigError("there are no owners", NO_OWNERS)
+    site_column = str(site_column)  # names of a frame's columns may be numbers
     frame, file = with_settings(owners, "owners")
     if frame is None:
         return tables_of_sites(file, site_column, 1, schema)

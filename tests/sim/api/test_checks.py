@@ -335,3 +335,17 @@ def test_rows_without_a_frame_are_the_rows_of_one_table(carrier: Any, several: b
     assert [(fault.file, fault.column) for fault in faults] == [("north" if several else "rows", "sex")]
     with_list = fk.check(schema, [rows, rows]).faults
     assert [fault.file for fault in with_list] == ["rows 1", "rows 2"]
+
+
+def test_columns_of_a_frame_may_have_numbers_for_names(tmp_path: Path) -> None:
+    # "there is no column '2'. The columns are 0, 1, 2", and a TypeError for draft[3].
+    frame: Any = pd.DataFrame({0: np.arange(60) / 7, 1: ["p", "q"] * 30, 2: ["a", "a", "b"] * 20})
+    label: Any = 1
+    draft: Any = fk.draft_schema(frame, label)
+    draft[0].bounds = [0, 9]
+    draft[2] = {"kind": "category", "categories": ["a", "b"]}
+    assert draft.schema().classes == ("p", "q")
+    assert 2 in draft
+    del draft[2]
+    given: dict[str, Any] = {"epsilon": 1.0, "progress": False, "out": tmp_path / "run", "site_column": 2}
+    assert [*fk.release(frame, schema=draft, **given).rows.columns] == ["0", "1"]
