@@ -18,7 +18,6 @@ from fedkme.errors import error_of
 from fedkme.features.fixed_point import Features, MeanVector
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import Disclosure
-from fedkme.protocol import Fill
 from fedkme.sealed.group import Gift
 from fedkme.sealed.offers import KeyOffer
 
@@ -75,7 +74,6 @@ class CellsPlan:
         gamma: parameter of the exact kernel.
         rho: rows of owners for each row of the summary.
         classes: number of classes by which owners count each cell; 0: owners count by cells alone.
-        fill: way in which owners choose the rows that fill an order.
         sketch_share: share of the owners' epsilon for the cells; the histograms get the rest. 0: the usual
             0.3, or nothing where the cells come from seeds.
         menu: directions from which D_v may pick the first sign bits of the code book, as values of
@@ -86,7 +84,6 @@ class CellsPlan:
     gamma: float
     rho: float
     classes: int = 0
-    fill: Fill = "herding"
     sketch_share: float = 0.0
     menu: Mapping[str, Any] | None = None
 

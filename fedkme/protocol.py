@@ -5,7 +5,7 @@ Field names are the words of the protocol; `fedkme.wire.codecs` turns them into 
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.errors import ProtocolError, fault_of_curator
@@ -34,11 +34,6 @@ class AuctionTerms:
     heard: tuple[Disclosure, ...] = ()
 
 
-Fill = Literal["design", "herding"]
-"""Rule by which owners pick rows that fill an order by cells: so that their span holds D_v, for a summary
-with weights, or so that their mean does (docs/decisions/008)."""
-
-
 @dataclass(frozen=True, slots=True)
 class CellTerms:
     """Terms of a summary by cells (docs/decisions/007).
@@ -50,7 +45,6 @@ class CellTerms:
             (docs/decisions/007).
         rows: that all owners will be asked for together, rho p.
         classes: classes of the label by which each cell is counted; 0 for cells alone.
-        fill: how owners pick rows that fill an order.
     """
 
     code_book: Mapping[str, Any]
@@ -58,7 +52,6 @@ class CellTerms:
     noise: HistogramNoise | None
     rows: int
     classes: int = 0
-    fill: Fill = "herding"
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -272,8 +272,7 @@ def _summaries(protocol: str) -> list[Case]:
             )
         )
         cases.append(_summary(protocol, "no labels", labels=False))
-        herding, drawn, most = ({**_SEEDS, **how} for how in ({"fill": "herding"}, {"uniform": 1.0}, _MOST))
-        cases.append(_summary(protocol, "orders filled by herding", cells=herding))
+        drawn, most = ({**_SEEDS, **how} for how in ({"uniform": 1.0}, _MOST))
         cases.append(_summary(protocol, "most rows of owners, half of them uniform", cells=most))
         cases.append(
             _summary(protocol, "uniform rows, and an owner dies after them", cells=drawn, dies={HOLDER: 3})

@@ -33,7 +33,7 @@ from fedkme.errors import FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.exchange import Coalition
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import CONSUMER
-from fedkme.protocol import CellTerms, Closing, Fill, Invitation
+from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import variant
 from fedkme.sealed.group import Gift
 from fedkme.sealed.rows import AnyRow
@@ -84,7 +84,6 @@ class CellTask:
     consumer: str = CONSUMER
     gifts: Mapping[str, Gift] | None = None
     uniform: float | None = None
-    fill: Fill = "herding"
     expected: str = ""
     validation_noise: CountNoise | None = None
     coalitions: tuple[Coalition, ...] = ()
@@ -98,7 +97,7 @@ class CellTask:
     def invitations(self, owners: Iterable[str]) -> dict[str, Invitation]:
         """Invitations by owner; all share one code book, which has hundreds of numbers."""
         book = self.book.to_json()
-        terms = CellTerms(book, self.gamma, self.noise, self.asked, self.classes, self.fill)
+        terms = CellTerms(book, self.gamma, self.noise, self.asked, self.classes)
         alike = Invitation(
             self.run,
             self.schema.digest(),

@@ -144,7 +144,7 @@ class Agreement:
         plan, how = run.document.planned, self._context.summary_of(run.document).cells
         gamma, share = plan.features.gamma, cells.sketch_share
         menu = None if cells.menu is None else cells.menu.to_json()
-        public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill, share, menu)
+        public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, share, menu)
         plan = replace(plan, cells=public)
         return replace(run.document, plan=plan, coalitions=cells.coalitions, left=tuple(left))
 

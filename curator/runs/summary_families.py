@@ -167,7 +167,7 @@ class CellsFamily:
         """Public parameters for record.json."""
         cells, offer = _cells(document), document.offer
         picks = [] if offer is None else list(offer.picks)
-        return {"rho": cells.rho, "fill": cells.fill, "picks": picks}
+        return {"rho": cells.rho, "picks": picks}
 
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
         """Make the body of a run."""
@@ -194,7 +194,6 @@ class CellsFamily:
             run.consumer,
             offer.gifts if document.planned.sealed else None,
             settings.cells.uniform,
-            cells.fill,
             "" if document.planned.choice is None else document.planned.choice.line,
             declared_noise(offer),
             document.coalitions,

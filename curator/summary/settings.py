@@ -14,7 +14,6 @@ from fedkme.exchange import SummaryChoice
 from fedkme.privacy.events import Event, PureDp
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyMean, GaussianSettings, broadcast_events
-from fedkme.protocol import Fill
 from fedkme.protocols import ALGORITHM3, AUTO, Protocol, summaries, variant
 
 MOST_DIMENSION = 512
@@ -32,9 +31,6 @@ class CellsSettings(Settings):
     then never worse than a summary of as many uniform rows alone. None: a quarter where D_v is small compared
     with its noise, else half where D_v looks like the pool, else 0; or D_v's share in cells where no owner
     has rows, if that share is larger (docs/decisions/008)."""
-    fill: Fill = "design"
-    """Rule by which owners pick rows that fill an order: `design`, for a summary with weights; `herding`, for
-    a summary whose rows have equal weights."""
     code_book: Literal["auto", "seeds", "sketch"] = "auto"
     """Source of the public cells: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
     second moments of owners' rows, for a part of their epsilon, with sums by class where labels help.

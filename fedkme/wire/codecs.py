@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from fedkme.exchange import CellsPlan, Participation
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector, check_dimension
 from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
-from fedkme.protocol import Fill
 from fedkme.tables.table import Row
 from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
 from fedkme.wire.fields import WHOLE, Field, FieldCodec, ValueT, json_of, number
@@ -305,13 +304,6 @@ def _kernel_from_wire(gamma: float) -> float:
     return gamma
 
 
-def _fill_from_wire(name: str) -> Fill:
-    fill = name or "herding"
-    if fill not in get_args(Fill):
-        raise ProtocolError("a plan fills orders in a way that is not known here", "Update this party.")
-    return cast(Fill, fill)
-
-
 _SPELLED = partial(json.dumps, sort_keys=True, separators=(",", ":"))
 
 
@@ -323,7 +315,6 @@ CELLS = FieldCodec(
     gamma=Field(float, _kernel_from_wire),
     rho=number(Numbers(0.0, MOST_RHO), "rho of a plan"),
     sketch_share=number(Numbers(0.0, 1.0), "the sketch's share of a plan"),
-    fill=Field(str, _fill_from_wire),
 )
 """Public part of a summary by cells; code book and menu are plain values, which their users check."""
 

@@ -194,7 +194,7 @@ def _terms_to_wire(terms: Terms) -> dict[str, Message]:
                 "auction": pb.AuctionTerms(features=features, target=target, rows=terms.rows, heard=heard)
             }
         case CellTerms():
-            plan = CellsPlan(terms.code_book, terms.gamma, 0.0, terms.classes, terms.fill)
+            plan = CellsPlan(terms.code_book, terms.gamma, 0.0, terms.classes)
             scale = 0.0 if terms.noise is None else terms.noise.scale
             return {"cells": pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=scale, rows=terms.rows)}
     return {"sums": _SUMS.to_wire(terms)}
@@ -223,7 +223,7 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
     if kind == "cells":
         plan = codecs.CELLS.from_wire(message.cells.plan)
         noise, rows = _count_noise(message.cells.scale), message.cells.rows
-        return CellTerms(plan.code_book, plan.gamma, noise, rows, plan.classes, plan.fill)
+        return CellTerms(plan.code_book, plan.gamma, noise, rows, plan.classes)
     return _SUMS.from_wire(message.sums)
 
 

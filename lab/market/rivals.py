@@ -138,7 +138,7 @@ def _filled(
 ) -> tuple[FloatArray, IntArray]:
     """Rows and labels that owners answer orders with, given the cell of each of their rows."""
     draw = market.draw
-    rule = FillRule("design", draw.gamma, seed)
+    rule = FillRule(draw.gamma, seed)
     rows, labels = [], []
     for place, order in enumerate(orders.directives()):
         if order.count:

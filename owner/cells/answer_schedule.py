@@ -1,10 +1,9 @@
 """Schedule of answers: the time of an answer must not tell which cells an owner's rows are in.
 
-Filling an order is the same work whatever the order and the rows' cells are (`herding`, `design`), and its
-answer leaves at a time that follows from public numbers alone: rows, columns, rows ordered, the rule that
-picks them, and the time of a unit of work on this host, measured before the order is known. An answer that is
-late nevertheless waits for the next multiple of that time, so that it shows only how busy the host was, in
-coarse steps.
+Filling an order is the same work whatever the order and the rows' cells are (`design`), and its answer leaves
+at a time that follows from public numbers alone: rows, columns, rows ordered, and the time of a unit of work
+on this host, measured before the order is known. An answer that is late nevertheless waits for the next
+multiple of that time, so that it shows only how busy the host was, in coarse steps.
 """
 
 import functools
@@ -14,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedkme.embeddings.kernels import kernel_sum_at
-from fedkme.protocol import Fill
-from owner.cells.fill import ANCHORS, Span, candidates_for, herd
+from owner.cells.fill import ANCHORS, Span, candidates_for
 
 MARGIN = 4.0
 """Factor on the estimated time, for a host that is busier than during the measurement."""
@@ -31,22 +29,16 @@ class Pace:
 
     Attributes:
         pair: time for the kernel of two rows, in scores.
-        pick: time for each pick by herding and own row.
-        product: time for each pick by design and pair of a candidate with an anchor or an earlier pick.
+        product: time for each pick and pair of a candidate with an anchor or an earlier pick.
     """
 
     pair: float
-    pick: float
     product: float
 
-    def answer_s(self, rows: int, count: int, fill: Fill) -> float:
+    def answer_s(self, rows: int, count: int) -> float:
         """Seconds after which an order of `count` out of `rows` rows is answered."""
-        picks = min(count, rows)
-        if fill == "design":
-            pool, anchors = candidates_for(rows, count), min(rows, ANCHORS)
-            work = pool * (rows + anchors) * self.pair + picks * pool * (anchors + picks) * self.product
-        else:
-            work = rows * rows * self.pair + picks * rows * self.pick
+        picks, pool, anchors = min(count, rows), candidates_for(rows, count), min(rows, ANCHORS)
+        work = pool * (rows + anchors) * self.pair + picks * pool * (anchors + picks) * self.product
         return LEAST_S + MARGIN * (work + count * _BOX_S)
 
 
@@ -57,18 +49,12 @@ def measured(columns: int) -> Pace:
     began = time.perf_counter()
     scores = kernel_sum_at(rows, rows, alike, 1.0)
     scored = time.perf_counter()
-    herd(rows, scores, _PICKS, 1.0)
-    herded = time.perf_counter()
     span = Span(rows, rows, alike, scores, _PICKS, 1.0)
     for place in range(_PICKS):
         span.gains()
         span.add(place)
     designed = time.perf_counter()
-    return Pace(
-        (scored - began) / _ROWS**2,
-        (herded - scored) / (_ROWS * _PICKS),
-        (designed - herded) / (_ROWS * _PICKS * (_ROWS + _PICKS)),
-    )
+    return Pace((scored - began) / _ROWS**2, (designed - scored) / (_ROWS * _PICKS * (_ROWS + _PICKS)))
 
 
 def wait_s(answer_s: float, taken_s: float) -> float:

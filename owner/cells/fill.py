@@ -1,19 +1,15 @@
-"""An owner's part of a summary by cells: choosing the rows that fill an order, by herding or by design.
+"""An owner's part of a summary by cells: choosing the rows that fill an order, by design.
 
 The choice depends on the owner's own rows and its order, and the order is a function of private releases. The
 picked rows themselves leave. They are always as many as were ordered, or all rows of the owner, so that their
 number says nothing: an owner without rows in the ordered cells fills the order with its other rows.
 
-**Herding** picks rows whose mean represents the ordered cells. All rows are scored and herded, whatever cells
-were ordered: the time depends on numbers of rows and columns, not on cells.
-
-**Design** picks rows whose span holds D_v, for a summary with weights. Whoever holds D_v weighs the rows
-received, so what counts is not the mean of the rows picked but how far mu_v, the mean embedding of D_v, is
-from their span. The owner knows of D_v what its order says: a law w over its own rows. As a sample of n rows
-of that law, D_v has mu_v = m + f, with the law's mean m = sum_y w_y k(y, .) and a fluctuation f of mean 0 and
-covariance C / n, C = sum_y w_y k(y, .) (x) k(y, .) - m (x) m. Let P project out the span of the rows S picked
-so far, k_S(x, y) = <P k(x, .), P k(y, .)> and m_S(x) = (P m)(x). The expected squared distance of mu_v to the
-span is
+Owners pick rows whose span holds D_v. Whoever holds D_v weighs the rows received, so what counts is not the
+mean of the rows picked but how far mu_v, the mean embedding of D_v, is from their span. The owner knows of
+D_v what its order says: a law w over its own rows. As a sample of n rows of that law, D_v has mu_v = m + f,
+with the law's mean m = sum_y w_y k(y, .) and a fluctuation f of mean 0 and covariance C / n, C = sum_y w_y
+k(y, .) (x) k(y, .) - m (x) m. Let P project out the span of the rows S picked so far, k_S(x, y) = <P k(x, .),
+P k(y, .)> and m_S(x) = (P m)(x). The expected squared distance of mu_v to the span is
 
     E ||P mu_v||^2 = (1 - 1/n) ||P m||^2 + (1/n) sum_y w_y k_S(y, y),
 
@@ -34,21 +30,15 @@ computed before: with g = k_S(., s) / sqrt(k_S(s, s)), k_S(x, y) falls by g(x) g
 Numbers of rows and columns alone say how much it is.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.directives import FillOrder
-from fedkme.embeddings.kernels import FARTHEST, kernel_sum_at, rbf
+from fedkme.embeddings.kernels import kernel_sum_at, rbf
 from fedkme.errors import DataError
 from fedkme.privacy.noise import NoiseSource
-from fedkme.protocol import Fill
-
-_HERDING_DIGITS = 12
-"""Gains are compared to so many decimals: equal rows tie, and a tie goes to the lowest index on every
-host."""
 
 
 def cell_weights(cells: IntArray, order: FloatArray) -> FloatArray:
@@ -68,44 +58,6 @@ def cell_weights(cells: IntArray, order: FloatArray) -> FloatArray:
         return np.full(len(cells), 1.0 / max(len(cells), 1))
     weights: FloatArray = (share / total / np.maximum(sizes, 1))[cells]
     return weights
-
-
-def herd(
-    rows: Rows, scores: FloatArray, count: int, gamma: float, taken: IntArray | Sequence[int] = ()
-) -> IntArray:
-    """Greedy herding: each next row is argmax of t(x) - (1/(q+1)) sum over the q rows picked of k(x, s).
-
-    Computes one kernel column per pick. The first rows are also the answer for a smaller count.
-
-    Args:
-        rows: own rows, encoded, (m_j, n).
-        scores: t at each of them, (m_j,).
-        count: rows to pick.
-        gamma: gamma of the kernel.
-        taken: indices of rows that cannot be picked, all different.
-
-    Returns:
-        (min(count, m_j - taken),) indices, all different, in the order of picking.
-
-    Raises:
-        DataError: a score is not finite, or scores and rows differ in number.
-    """
-    if scores.shape != (len(rows),) or not np.isfinite(scores).all():
-        raise DataError("rows to herd have no finite scores", "Encode rows by the public schema.")
-    picks = min(max(count, 0), len(rows) - len(taken))
-    points = np.asarray(rows, np.float64)
-    norms = np.einsum("ij,ij->i", points, points)
-    crowding = np.zeros(len(rows))
-    free = np.ones(len(rows), dtype=np.bool_)
-    free[np.asarray(taken, dtype=np.int64)] = False
-    chosen = np.empty(picks, dtype=np.int64)
-    for size in range(picks):
-        gain = np.round(scores - crowding / (size + 1), _HERDING_DIGITS)
-        chosen[size] = best = int(np.argmax(np.where(free, gain, -np.inf)))
-        free[best] = False
-        squared = norms + norms[best] - 2.0 * (points @ points[best])
-        crowding += np.exp(-gamma * np.clip(squared, 0.0, FARTHEST / gamma))
-    return chosen
 
 
 DRAWS = 200
@@ -252,12 +204,10 @@ class FillRule:
     """Public rule by which all owners of a run pick rows.
 
     Attributes:
-        fill: `design` or `herding`.
         gamma: gamma of the kernel.
         seed: seed of the samples of `design`.
     """
 
-    fill: Fill
     gamma: float
     seed: int
 
@@ -283,7 +233,4 @@ def fill_order(rows: Rows, cells: IntArray, order: FillOrder, drawn: IntArray, r
         (min(n_j, m_j),) indices, all different.
     """
     weights = cell_weights(cells, order.shares)
-    if rule.fill == "design":
-        return design(rows, weights, order.count, rule.gamma, drawn, rule.seed)
-    scores = kernel_sum_at(rows, rows, weights, rule.gamma)  # t_j(x) = sum_y weight(y) k(x, y)
-    return np.concatenate([drawn, herd(rows, scores, order.count - len(drawn), rule.gamma, drawn)])
+    return design(rows, weights, order.count, rule.gamma, drawn, rule.seed)

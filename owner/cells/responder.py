@@ -153,10 +153,10 @@ class HistogramResponder:
         sealer = self._ready()
         table = self._offered
         if self._pace is not None:
-            self.answer_s = self._pace.answer_s(len(table), order.count, terms.fill)
+            self.answer_s = self._pace.answer_s(len(table), order.count)
         rows = self._schema.encode(table.values)
         drawn = drawn_rows(len(rows), order.uniform, self._noise)
-        rule = FillRule(terms.fill, terms.gamma, counting.book.spec.seed)
+        rule = FillRule(terms.gamma, counting.book.spec.seed)
         chosen = fill_order(rows, self._cells(counting), order, drawn, rule)
         sent = len(chosen) if sealer is None else order.count
         consumer = "" if sealer is None else invitation.consumer

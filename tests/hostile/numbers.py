@@ -106,7 +106,7 @@ TEXTS = frozenset(
             "Welcome.runs",
         ),
         *(f"Invite.{name}" for name in ("schema_digest", "consumer", "protocol", "expected", "above")),
-        *("IntendedSummary.protocol", "CellsPlan.fill"),
+        "IntendedSummary.protocol",
         *(f"Consider.{name}" for name in ("run", "schema_digest", "consumer", "expected")),
         *("OfferKeys.run", "RunQuery.name", "RunQuery.run", "RunState.run", "RunState.status"),
         *("RunState.kind", "Plan.run", "SummaryRequest.schema_digest", "SummaryRequest.name"),

@@ -20,7 +20,7 @@ from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawR
 from fedkme.privacy.ledger import disclosures_in, follow_chain
 from fedkme.protocol import CellTerms, Invitation
 from fedkme.wire import codecs
-from fedkme.wire.directives import invitation_from_wire, invitation_to_wire
+from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from fedkme.wire.v1 import types_pb2
@@ -50,16 +50,8 @@ def at(tmp_path: Path) -> Iterator[Host]:
 def invite(run: str = "run-1", planned: tuple[Event, ...] | None = None, **changes: Any) -> pb.Directive:
     scale = changes.pop("scale", SCALE)
     planned = (HistogramNoise(SCALE).event,) if planned is None else planned
-    values: dict[str, Any] = {
-        "classes": 2,
-        "gamma": 1.0,
-        "rows": 10,
-        "code_book": BOOK.to_json(),
-        "fill": "design",
-    } | changes
-    terms = CellTerms(
-        values["code_book"], values["gamma"], None, values["rows"], values["classes"], values["fill"]
-    )
+    values: dict[str, Any] = {"classes": 2, "gamma": 1.0, "rows": 10, "code_book": BOOK.to_json()} | changes
+    terms = CellTerms(values["code_book"], values["gamma"], None, values["rows"], values["classes"])
     message = invitation_to_wire(Invitation(run, SCHEMA.digest(), "hospital", "cells", planned, terms))
     message.cells.scale = scale
     return pb.Directive(at=pb.Position(run=run, seq=1), invite=message)
@@ -162,9 +154,8 @@ CHEAP = (PureDp(0.01, count=2),)
         invite(code_book={**BOOK.to_json(), "arrays": {"centres": [[0.0] * 5]}}),
         invite(code_book={**BOOK.to_json(), "spec": dict(BOOK.to_json()["spec"], width=5)}),
         invite(code_book={**BOOK.to_json(), "spec": dict(BOOK.to_json()["spec"], seed=2**64)}),
-        *(invite(fill=fill) for fill in ("greedy", "Design", "design ")),
     ],
-    ids=range(26),
+    ids=range(23),
 )
 def test_a_plan_that_is_none(at: Host, said: pb.Directive) -> None:
     # Noise that is less than what the plan says it costs, too: refused, and nothing is asked of the run then.
@@ -172,18 +163,6 @@ def test_a_plan_that_is_none(at: Host, said: pb.Directive) -> None:
     fault_of(at.wired.answer(histogram(2)))
     fault_of(at.wired.answer(fill(3, 1)))
     assert at.wired.rows_sent == at.lines == 0
-
-
-def test_a_plan_that_says_nothing_of_how_orders_are_filled_means_herding() -> None:
-    # As curators of before: the field's absence is the old behaviour.
-    said = invite().invite
-    meant = []
-    for _ in range(2):
-        terms = invitation_from_wire(said, "run-1").terms
-        assert isinstance(terms, CellTerms)
-        meant.append(terms.fill)
-        said.cells.plan.ClearField("fill")
-    assert meant == ["design", "herding"]
 
 
 def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:

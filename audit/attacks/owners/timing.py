@@ -8,8 +8,6 @@ alternating worlds; the answer schedule (owner/cells/answer_schedule.py) would h
 from __future__ import annotations
 
 import time
-from functools import partial
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +19,7 @@ from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for
 from fedkme.directives import AskHistogram, Body, Directive, FillOrder, Rows
 from fedkme.privacy.noise import simulated
-from fedkme.protocol import CellTerms, Fill, Invitation
+from fedkme.protocol import CellTerms, Invitation
 from fedkme.sealed.group import Gift, GroupSecret
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
@@ -54,17 +52,17 @@ def answer_times() -> Subject:
     claim = Claim(_EPSILON, 0.0, "replace one row of an owner; the asker looks at the clock")
     keys = _Keys()
 
-    def timed(fill: Fill, effort: Effort) -> CheckResult:
+    def timed(effort: Effort) -> CheckResult:
         trials = effort.trials(500)
         random = np.random.default_rng([effort.seed, 9])
         scores = np.zeros((2, trials))
         for trial in range(trials):
             for world in random.permutation(2).tolist():
-                scores[world, trial] = _seconds(keys, fill, bool(world))
+                scores[world, trial] = _seconds(keys, bool(world))
         bound = split_bound(scores[0], scores[1], 0.0, effort.alpha)
         return CheckResult(
             "black box",
-            f"processor time of an owner that fills an order by {fill}, with a row of the cell or without",
+            "processor time of an owner that fills an order, with a row of the cell or without",
             bound.epsilon > claim.epsilon,
             claim.epsilon,
             bound.epsilon,
@@ -73,10 +71,10 @@ def answer_times() -> Subject:
             smallest_factor(claim.epsilon, 0.0, bound, effort.alpha),
         )
 
-    return Subject("cells-time", "sound", claim, tuple(partial(timed, fill) for fill in get_args(Fill)))
+    return Subject("cells-time", "sound", claim, (timed,))
 
 
-def _seconds(keys: KeyRing, fill: Fill, present: bool) -> float:
+def _seconds(keys: KeyRing, present: bool) -> float:
     rows = np.repeat(_CORNERS[1:], _ROWS, axis=0)
     if present:
         rows[0] = _CORNERS[0]
@@ -85,7 +83,7 @@ def _seconds(keys: KeyRing, fill: Fill, present: bool) -> float:
         "holder", Table(rows), _SCHEMA, simulated(0, "holder", "time"), OwnerGate("holder"), keys
     )
     handler = CellHandler("audit", owner)
-    terms = CellTerms(_BOOK.to_json(), 1.0, noise, _ORDERED, fill=fill)
+    terms = CellTerms(_BOOK.to_json(), 1.0, noise, _ORDERED)
     invitation = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)
     first = int(_BOOK.cells_of(_SCHEMA.encode(_CORNERS[:1]))[0])
     shares: NDArray[np.float64] = np.eye(_BOOK.cells)[first]

@@ -114,22 +114,20 @@ class Histogram(_message.Message):
     def __init__(self, cells: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CellsPlan(_message.Message):
-    __slots__ = ("code_book", "gamma", "rho", "classes", "fill", "sketch_share", "menu")
+    __slots__ = ("code_book", "gamma", "rho", "classes", "sketch_share", "menu")
     CODE_BOOK_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     RHO_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
-    FILL_FIELD_NUMBER: _ClassVar[int]
     SKETCH_SHARE_FIELD_NUMBER: _ClassVar[int]
     MENU_FIELD_NUMBER: _ClassVar[int]
     code_book: str
     gamma: float
     rho: float
     classes: int
-    fill: str
     sketch_share: float
     menu: str
-    def __init__(self, code_book: _Optional[str] = ..., gamma: _Optional[float] = ..., rho: _Optional[float] = ..., classes: _Optional[int] = ..., fill: _Optional[str] = ..., sketch_share: _Optional[float] = ..., menu: _Optional[str] = ...) -> None: ...
+    def __init__(self, code_book: _Optional[str] = ..., gamma: _Optional[float] = ..., rho: _Optional[float] = ..., classes: _Optional[int] = ..., sketch_share: _Optional[float] = ..., menu: _Optional[str] = ...) -> None: ...
 
 class Rows(_message.Message):
     __slots__ = ("rows", "last", "values", "columns")

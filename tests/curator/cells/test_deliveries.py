@@ -55,9 +55,7 @@ async def run(
     *ports: OwnerSession, rho: float = 1.0, uniform: float = 0.0, target: Sequence[int] = (20, 0, 0, 0)
 ) -> SummaryRecord:
     histogram, gamma = np.array(target), 1.0
-    task = CellTask(
-        RUN, P, rho, SCHEMA, BOOK, gamma, NOISE, histogram, 20, None, uniform=uniform, fill="design"
-    )
+    task = CellTask(RUN, P, rho, SCHEMA, BOOK, gamma, NOISE, histogram, 20, None, uniform=uniform)
     record = SummaryRecord()
     async with asyncio.timeout(WAIT_S):
         await run_cells(task, ports, 1, record, SilentObserver(), CellDisclosures(RUN, None, "consumer"))

@@ -25,18 +25,16 @@ CELLS = np.arange(60) % 3
 
 
 def test_the_schedule_is_a_function_of_public_numbers() -> None:
-    pace = Pace(1e-6, 1e-5, 1e-9)
-    assert pace.answer_s(1000, 0, "herding") == LEAST_S + MARGIN * 1.0
-    assert pace.answer_s(0, 0, "herding") == pace.answer_s(0, 0, "design") == LEAST_S
-    assert pace.answer_s(10, 10, "herding") == pytest.approx(LEAST_S + MARGIN * (1e-4 + 1e-3 + 0.02))
+    pace = Pace(1e-6, 1e-9)
+    assert pace.answer_s(0, 0) == LEAST_S
     work = CANDIDATES * (10**5 + ANCHORS) * 1e-6 + 20 * CANDIDATES * (ANCHORS + 20) * 1e-9
-    assert pace.answer_s(10**5, 20, "design") == pytest.approx(LEAST_S + MARGIN * (work + 0.04))
-    assert pace.answer_s(10, 10**6, "design") > pace.answer_s(10, 10, "design")  # empty boxes take time, too
+    assert pace.answer_s(10**5, 20) == pytest.approx(LEAST_S + MARGIN * (work + 0.04))
+    assert pace.answer_s(10, 10**6) > pace.answer_s(10, 10)  # empty boxes take time, too
 
 
 def test_a_host_is_measured_once() -> None:
     assert measured(7) is measured(7)
-    assert min(measured(7).pair, measured(7).pick, measured(7).product) > 0
+    assert min(measured(7).pair, measured(7).product) > 0
 
 
 def test_a_late_answer_waits_for_the_next_multiple() -> None:
@@ -47,27 +45,22 @@ def test_a_late_answer_waits_for_the_next_multiple() -> None:
 
 
 def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The same numbers of kernel values and picks, with or without rows in the ordered cells.
-    work: list[tuple[str, Any]] = []
-    herd = fill.herd
+    # The same numbers of kernel values, with or without rows in the ordered cells.
+    work: list[tuple[int, int]] = []
 
     def counted(x: Any, y: Any, gamma: float) -> Any:
-        work.append(("rbf", (len(x), len(y))))
+        work.append((len(x), len(y)))
         return rbf(x, y, gamma)
 
-    def herded(rows: Any, scores: Any, count: int, *more: Any) -> Any:
-        work.append(("herd", (len(rows), count)))
-        return herd(rows, scores, count, *more)
-
     monkeypatch.setattr(kernels, "rbf", counted)
-    monkeypatch.setattr(fill, "herd", herded)
+    monkeypatch.setattr(fill, "rbf", counted)
     works = []
     for cell in range(4):
         order = FillOrder(9, np.eye(4)[cell])
-        fill.fill_order(ROWS, CELLS, order, np.zeros(0, np.int64), FillRule("herding", 1.0, 0))
+        fill.fill_order(ROWS, CELLS, order, np.zeros(0, np.int64), FillRule(1.0, 0))
         works.append(list(work))
         work.clear()
-    assert works[0] == [("rbf", (60, 60)), ("herd", (60, 9))]
+    assert sorted(works[0]) == [(60, 1)] * 9 + [(60, 60)] * 2
     assert all(each == works[0] for each in works)
 
 
