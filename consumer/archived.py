@@ -23,20 +23,18 @@ Place = tuple[float, frozenset[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Ledger lines that requests explain: lines of their runs, and lines written when a request was made."""
+    """Ledger lines that requests explain: lines of their runs."""
 
     runs: set[str] = field(default_factory=set)
-    request_lines: set[Disclosure] = field(default_factory=set)
 
     def add(self, document: RequestDocument) -> None:
         """Add the lines of one request."""
-        self.request_lines.update(document.disclosures)
         if document.plan is not None:
             self.runs.add(document.plan.run)
 
     def has(self, line: Disclosure) -> bool:
         """Check whether one of the requests explains a line."""
-        return line.run in self.runs or line in self.request_lines
+        return line.run in self.runs
 
 
 @dataclass(frozen=True, slots=True)

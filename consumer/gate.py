@@ -1,9 +1,6 @@
 """The gate: declares every disclosure of D_v; the ledger has each line before anything leaves."""
 
-import hashlib
-from collections.abc import Iterable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from fedkme.cells.disclosures import Counts, pick_disclosures, validation_disclosures
 from fedkme.cells.histogram import CountNoise
@@ -12,8 +9,6 @@ from fedkme.privacy import events
 from fedkme.privacy.ledger import nonce_of
 from fedkme.privacy.means import Cost
 from fedkme.privacy.summary_disclosures import ROWS
-
-_GAMMA = events.ExactStatistic("gamma, a median distance of D_v")
 
 
 class ConsumerGate:
@@ -24,15 +19,10 @@ class ConsumerGate:
         declared: ledger lines of the request, in order.
     """
 
-    def __init__(self, consumer: str, declared: Iterable[events.Disclosure] = ()) -> None:
+    def __init__(self, consumer: str) -> None:
         self.consumer = consumer
         self._protected = events.validation_of(consumer)
-        self.declared = list(declared)
-
-    def pass_gamma(self, gamma: float) -> None:
-        """Declare a gamma computed from D_v: the curator hears it, and owners hear it in the plan."""
-        digest = hashlib.sha256(np.float64(gamma).tobytes()).hexdigest()
-        self._write(events.REQUEST, _GAMMA, None, f"gamma {digest[:32]}", events.CURATOR, events.OWNERS)
+        self.declared: list[events.Disclosure] = []
 
     def pass_target(self, run: str, target: MeanVector, cost: Cost) -> None:
         """Declare g~, which the curator passes on to owners."""

@@ -23,7 +23,7 @@ from fedkme.ledgers.windows import Readings, begin_of
 from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
-from fedkme.privacy.events import REQUEST, Disclosure
+from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import disclosures_in, stored_ledger, tip
 from fedkme.store import OPEN, RunRow, Store
 from fedkme.wire.journals import request_document_from_bytes, request_document_to_bytes
@@ -86,7 +86,7 @@ class KeptRequest:
         plan = replace(plan, offered=False, offers=())
         secrets = None if keys is None else keys.secrets
         charged = replace(document, plan=plan, offer=offer, secrets=secrets)
-        self._requests.keep(charged, offer.disclosures[len(document.disclosures) :])
+        self._requests.keep(charged, offer.disclosures)
         self.document = charged
         return offer
 
@@ -213,14 +213,12 @@ class Requests:
         return None
 
     def begin(self, document: RequestDocument) -> KeptRequest:
-        """Store a new request, with the disclosures of its making.
+        """Store a new request.
 
         Raises:
             StoreError: the request could not be stored.
         """
-        with self._ledger.together(self._store):
-            self._ledger.extend(document.disclosures)
-            self._store.open_run(document.name, self.consumer, request_document_to_bytes(document))
+        self._store.open_run(document.name, self.consumer, request_document_to_bytes(document))
         return KeptRequest(self, document)
 
     def heads(self, identity: Callable[[], Identity | None]) -> HeadLog:
@@ -288,7 +286,7 @@ class Requests:
 
 
 def _check_name(run: str) -> None:
-    if not run or not fits_ledgers(run) or run == REQUEST:
+    if not run or not fits_ledgers(run):
         cause = "the curator gives a run a name that does not fit in ledgers"
         raise errors.ProtocolError(cause, "Look at its software.")
 
@@ -297,7 +295,7 @@ def _used(documents: Iterable[RequestDocument]) -> dict[bytes, Explained]:
     """Lines that requests explain, by each D_v about which something may have left."""
     explained: dict[bytes, Explained] = {}
     for document in documents:
-        if document.plan is not None or document.disclosures:
+        if document.plan is not None:
             explained.setdefault(document.data, Explained()).add(document)
     return explained
 

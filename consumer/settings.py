@@ -19,10 +19,10 @@ from fedkme.tables.schema import Schema
 class KernelSettings(Settings):
     """The RBF kernel exp(-gamma r^2)."""
 
-    gamma: float | Literal["domain", "median-seeds", "median-validation"] = "domain"
+    gamma: float | Literal["domain", "median-seeds"] = "domain"
     """`domain`: 2 / the mean squared distance of two rows drawn uniformly from the schema's domain, which is
-    public; with `preset = "published"` the paper's 0.1. A value; or 1 / the median squared distance: of the
-    public seed set, or of D_v, which discloses one number about D_v without protection."""
+    public; with `preset = "published"` the paper's 0.1. `median-seeds`: 1 / the median squared distance of
+    the public seed set. Or a value."""
 
 
 class RequestSettings(Settings):

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fedkme.directives import Answer, Directive, Refusal
 from fedkme.errors import FedkmeError
 from fedkme.exchange import Coalition, Offer, Plan, ReleaseRequest, SummaryRequest
-from fedkme.privacy.events import Disclosure
 from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.offers import PartyKeys
 
@@ -100,7 +99,6 @@ class RequestDocument:
         request: request as it was made.
         output: folder for the rows.
         data: digest of D_v.
-        disclosures: what the request itself disclosed of D_v.
         plan: the curator's answer, as far as the offer depends on it; None before it came.
         offer: what was offered for it, until the rows are here.
         secrets: keys and group secret of the run, where its rows go sealed, likewise.
@@ -109,7 +107,6 @@ class RequestDocument:
     request: SummaryRequest
     output: str
     data: bytes
-    disclosures: tuple[Disclosure, ...] = ()
     plan: Plan | None = None
     offer: Offer | None = None
     secrets: tuple[PartyKeys, GroupSecret] | None = None

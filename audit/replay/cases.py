@@ -202,7 +202,6 @@ def _summaries(protocol: str) -> list[Case]:
     ended = {"auction": {"kind": "clock", "block": 2, "step": 0.5}} if row.base == "clock" else {}
     cases.append(_summary(protocol, "a group of three at another delta", privacy=_OTHER, **ended))
     cases.append(_summary(protocol, "persons of two rows", privacy=_OF_PERSONS, table="persons", **ended))
-    cases.append(_summary(protocol, "gamma of D_v", request={"kernel": {"gamma": "median-validation"}}))
     if not row.hashed:
         cases.append(_summary(protocol, "D_v is shared", request={"share": "rows"}))
     if row.family == "auction":

@@ -15,7 +15,7 @@ from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.directions import Menu, chosen_book, histogram_of, menu_from_json, pick, scores
 from fedkme.cells.histogram import CountNoise, HistogramNoise, noisy_counts, on_integers
 from fedkme.cells.repeated_requests import deviation_of_asks, noise_of_asks
-from fedkme.embeddings.kernels import domain_gamma, median_gamma
+from fedkme.embeddings.kernels import domain_gamma
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune
 from fedkme.embeddings.summary_weights import beside_classes
@@ -24,7 +24,7 @@ from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import WindowBudget, check_budget, check_target
-from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, repeated, validation_of
+from fedkme.privacy.events import OWNERS, Disclosure, Event, repeated, validation_of
 from fedkme.privacy.settings import release_target, target_event
 from fedkme.sealed.group import Gift
 from fedkme.sealed.rows import AnyRow
@@ -78,14 +78,12 @@ def check_request(
     Raises:
         BudgetError: the request exceeds the budget in every protocol.
     """
-    gamma = request.kernel.gamma == "median-validation"
-    extra: list[Event] = [ExactStatistic("gamma, a median distance of D_v")] if gamma else []
     try:
-        check_spending(consumer, budget, spent, [target_event(request.target), *extra])
+        check_spending(consumer, budget, spent, [target_event(request.target)])
     except BudgetError:
         with contextlib.suppress(BudgetError):
             by_cells = noise_of_asks(request.privacy, request.asks).event
-            check_spending(consumer, budget, spent, [by_cells, *extra])
+            check_spending(consumer, budget, spent, [by_cells])
             return
         raise
 
@@ -119,38 +117,32 @@ class Summary:
     outcome: Outcome
 
 
-def gamma_of(kernel: KernelSettings, schema: Schema, validation: Table) -> float | None:
+def gamma_of(kernel: KernelSettings, schema: Schema) -> float | None:
     """Find gamma; None if the curator takes it from its public seed set.
 
     Raises:
         ConfigError: all rows of the schema's domain are equal.
-        DataError: gamma is to come from D_v, and at least half of its pairs of rows are equal.
     """
     match kernel.gamma:
         case "domain":
             return domain_gamma(schema.mean_squared_distance)
         case "median-seeds":
             return None
-        case "median-validation":
-            return median_gamma(schema.encode(validation.values))
         case value:
             return value
 
 
 def make_request(
-    request: RequestSettings, schema: Schema, validation: Table, gate: ConsumerGate
+    consumer: str, request: RequestSettings, schema: Schema, validation: Table
 ) -> SummaryRequest:
-    """Make the request for a summary, and declare what the request itself discloses."""
-    gamma = gamma_of(request.kernel, schema, validation)
-    if request.kernel.gamma == "median-validation" and gamma is not None:
-        gate.pass_gamma(gamma)
+    """Make the request for a summary; it discloses nothing of D_v's rows but their number."""
     return SummaryRequest(
-        gate.consumer,
+        consumer,
         secrets.token_bytes(16),
         schema.digest(),
         request.p,
         len(validation),
-        gamma,
+        gamma_of(request.kernel, schema),
         validation.labels is not None,
         deviation_of_asks(request.privacy, request.asks),
     )

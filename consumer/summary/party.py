@@ -64,11 +64,9 @@ class ConsumerParty:
     simulation_seed: int | None = None
 
     def document(self, output: Path) -> RequestDocument:
-        """Make a request for rows in a folder, with the disclosures of its making; it is not stored yet."""
-        gate = ConsumerGate(self.requests.consumer)
-        request = make_request(self.request, self.schema, self.validation, gate)
-        where, data = str(output.resolve()), self.validation.digest()
-        return RequestDocument(request, where, data, tuple(gate.declared))
+        """Make a request for rows in a folder; it is not stored yet."""
+        request = make_request(self.requests.consumer, self.request, self.schema, self.validation)
+        return RequestDocument(request, str(output.resolve()), self.validation.digest())
 
     def ask(self, document: RequestDocument) -> KeptRequest:
         """Store a new request.
@@ -104,7 +102,7 @@ class ConsumerParty:
             if plan.cells is None:
                 whose, planned = f"{validation_of(consumer)} towards {OWNERS}", target_event(request.target)
                 warn_of_unbounded(request.privacy, whose, [planned], partial(self.warn, plan.run))
-            gate = ConsumerGate(consumer, stored.document.disclosures)
+            gate = ConsumerGate(consumer)
             offer = make_offer(plan, request, self.schema, self.validation, self.noise_for, gate, keys, gifts)
             return offer, keys
 

@@ -90,7 +90,7 @@ def choose_rows(settings: ConsumerSettings, schema: Schema, examined: Examined) 
         cause = f"{output} has a release without rows of equal weight"
         raise ConfigError(cause, "Choose another 'output' for another.")
     test = None if settings.test is None else load_table(settings.test, schema, settings.name)
-    gamma = gamma_of(request.kernel, schema, examined.table) or domain_gamma(schema.mean_squared_distance)
+    gamma = gamma_of(request.kernel, schema) or domain_gamma(schema.mean_squared_distance)
     with one_thread():
         return match_rows(
             schema,

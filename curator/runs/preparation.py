@@ -304,7 +304,7 @@ class Preparation:
 
     def _gamma_from_seeds(self) -> float:
         if not len(self._context.encoded_seeds):
-            remedy = "Give gamma as a number or 'median-validation', or give the curator 'seeds'."
+            remedy = "Give gamma as a number, or give the curator 'seeds'."
             raise errors.ConfigError("gamma is to come from the seed set and the curator has none", remedy)
         return median_gamma(self._context.encoded_seeds)
 

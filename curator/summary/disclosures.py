@@ -22,7 +22,6 @@ from fedkme.privacy.events import (
     CONSUMER,
     CURATOR,
     OWNERS,
-    REQUEST,
     Disclosure,
     Event,
     ExactStatistic,
@@ -76,7 +75,7 @@ def validation_lines(
     """
     protected, parties = validation_of(consumer), (CURATOR, OWNERS)
     for about in offer.disclosures:
-        about_request = about.run in (run, REQUEST) and about.round == 0
+        about_request = about.run == run and about.round == 0
         if not about_request or about.protected != protected or about.observer not in parties:
             raise ProtocolError("the consumer declared an event that is not about its request")
     lines = [about for about in offer.disclosures if about.nonce != ROWS]

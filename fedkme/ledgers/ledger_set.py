@@ -13,9 +13,8 @@ from pathlib import Path
 
 from fedkme.errors import ConfigError
 from fedkme.ledgers.discovery import following_once, locate
-from fedkme.ledgers.reconcile import by_run
 from fedkme.ledgers.run_endings import rows_of_person
-from fedkme.privacy.events import REQUEST, Disclosure
+from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Follow, merged, read_ledger
 
 _SIMULATED = re.compile(r"run-\d+")
@@ -98,11 +97,9 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
     rosters: dict[str, set[str]] = {}
     lifetimes: dict[str, set[str]] = {}
     for path, home, entries in read:
-        runs = dict.fromkeys(label(home, run) for run, _ in by_run(entries))
-        ledgers.append([])
-        for run, entry in by_run(entries):
-            about, name = entry.disclosure, label(home, run)
-            ledgers[-1].append((name, about if about.run in (REQUEST, name) else replace(about, run=name)))
+        lines = [(label(home, entry.disclosure.run), entry.disclosure) for entry in entries]
+        runs = dict.fromkeys(name for name, _ in lines)
+        ledgers.append([(name, replace(about, run=name)) for name, about in lines])
         if path in took_part:
             for run in runs:
                 rosters.setdefault(run, set()).update(took_part[path])

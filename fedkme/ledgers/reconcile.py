@@ -26,7 +26,6 @@ from fedkme.ledgers.run_endings import Ends, emptied, gone, owner_of, read_recor
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
-    REQUEST,
     Disclosure,
     HashedRows,
     RawRows,
@@ -160,13 +159,13 @@ def _compared(ledgers: Sequence[Found], records: bool) -> tuple[list[Verdict], l
 def _shares_runs(curator: Found, party: Found, runs: Set[str]) -> bool:
     """Check whether a party has lines of a curator's runs, or the curator has lines about the party."""
     charged = any(entry.disclosure.protected == party.party for entry in curator.entries)
-    return charged or any(run in runs for run, _ in by_run(party.entries))
+    return charged or any(entry.disclosure.run in runs for entry in party.entries)
 
 
 def _runs_of(curator: Found) -> set[str]:
     """Runs of a curator's lines; a sketch counts as the run that it was made for."""
     runs = {entry.disclosure.run for entry in curator.entries}
-    return (runs | {run.partition("/")[0] for run in runs}) - {REQUEST}
+    return runs | {run.partition("/")[0] for run in runs}
 
 
 def _begun(ledgers: Iterable[Found]) -> set[str]:
@@ -219,16 +218,6 @@ def _with_others(ledgers: list[Found]) -> list[Found]:
     )
 
 
-def by_run(entries: Sequence[Entry]) -> list[tuple[str, Entry]]:
-    """Entries with their run; an entry from before a run had a name belongs to the next run."""
-    run, pairs = REQUEST, []
-    for entry in reversed(entries):
-        if entry.disclosure.run != REQUEST:
-            run = entry.disclosure.run
-        pairs.append((run, entry))
-    return pairs[::-1]
-
-
 def _party_of(protected: str) -> str:
     return protected.removeprefix(validation_of(""))
 
@@ -258,9 +247,9 @@ def _cut(ledger: Found) -> str:
 
 def _compare(curator: Found, party: Found, runs: Set[str], ends: Ends) -> Verdict:
     """Compare two ledgers over the given runs; a party may have other runs with another curator."""
-    theirs = [entry for run, entry in by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
+    theirs = [entry for entry in party.entries if entry.disclosure.run in runs and _is_mirrored(entry, party)]
     ours = [entry for entry in curator.entries if _is_mirrored(entry, party)]
-    heard = [entry for run, entry in by_run(party.entries) if run in runs and _is_heard(entry, party)]
+    heard = [entry for entry in party.entries if entry.disclosure.run in runs and _is_heard(entry, party)]
     unasked, missing = _partition(_extra(ours, theirs), lambda entry: not entry.disclosure.certain)
     unheard, alone = _partition(
         _extra(theirs, ours), lambda entry: ends.explains(party.party, entry.disclosure)

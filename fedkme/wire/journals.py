@@ -56,10 +56,7 @@ def run_document_from_bytes(data: bytes) -> RunDocument:
 def request_document_to_bytes(document: RequestDocument) -> bytes:
     """Encode a consumer's request for the disk."""
     message = pb.RequestDocument(
-        request=summaries.request_to_wire(document.request),
-        disclosures=[codecs.disclosure_to_wire(about) for about in document.disclosures],
-        output=document.output,
-        data=document.data,
+        request=summaries.request_to_wire(document.request), output=document.output, data=document.data
     )
     if document.plan is not None:
         message.plan.CopyFrom(summaries.plan_to_wire(document.plan, codecs.VERSIONS.newest))
@@ -89,8 +86,7 @@ def request_document_from_bytes(data: bytes) -> RequestDocument:
         assert plan is not None, "keys are those of a run"
         keys = PartyKeys(request.consumer, plan.run, message.box_key, message.signing_key)
         secrets = keys, GroupSecret(plan.run, message.secret)
-    declared = codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
-    return RequestDocument(request, message.output, message.data, declared, plan, offer, secrets)
+    return RequestDocument(request, message.output, message.data, plan, offer, secrets)
 
 
 def release_request_to_bytes(request: ReleaseRequest) -> bytes:

@@ -84,7 +84,7 @@ def simulate_target(
     write_configuration(directory, settings)
     consumer = directory / "consumer"
     validation = scenario.validation
-    gamma = gamma_of(settings.summary.kernel, scenario.schema, validation)
+    gamma = gamma_of(settings.summary.kernel, scenario.schema)
     metrics = match_folder(
         directory,
         consumer,

@@ -55,8 +55,6 @@ CASES = {
     "sound": (),
     "published": ("preset=published",),
     "rows": ("share=rows",),
-    "gamma": ("kernel.gamma=median-validation",),
-    "gamma and rows": ("kernel.gamma=median-validation", "share=rows"),
     "winner only": ("auction.kind=winner-only", "broadcast.mechanism=exact", "target.mechanism=exact"),
     "ask everyone": (
         "auction.kind=ask-everyone",

@@ -13,7 +13,7 @@ TWO = "scenario.owners=2"  # fewer processes to start, where the number does not
 
 CASES = {
     "default": (TWO,),
-    "rows in plaintext": (TWO, "tls=false", "share=rows", "kernel.gamma=median-validation"),
+    "rows in plaintext": (TWO, "tls=false", "share=rows"),
     "uniform": (TWO, "protocol=uniform"),
     "one owner, gaussian": ("scenario.owners=1", "broadcast.mechanism=gaussian"),
     "three owners": ("scenario.owners=3", "preset=published", "auction.kind=privauction"),

@@ -47,7 +47,7 @@ CURATOR = {"directory": "x", "schema_file": "x"}
     [
         *((OwnerSettings, OWNER | {"name": name}) for name in ("owners", "curator", "consumer", "public")),
         *((OwnerSettings, OWNER | {"name": name}) for name in ("D_v", "-a", "A", "a b", "", "a" * 64)),
-        *((ConsumerSettings, CONSUMER | {"name": name}) for name in ("owners", "curator", "request")),
+        *((ConsumerSettings, CONSUMER | {"name": name}) for name in ("owners", "curator")),
         *((CuratorSettings, CURATOR | {"name": name}) for name in ("owners", "consumer", "consumers")),
         (CuratorSettings, CURATOR | {"owners": ["a", "consumer"]}),
         (CuratorSettings, CURATOR | {"consumers": ["owners"]}),
@@ -83,7 +83,7 @@ def asked(name: str) -> Any:
 async def test_such_names_are_refused_at_the_door(tmp_path: Path) -> None:
     # A peer is not held to our settings: the curator refuses by itself, with a line.
     async with market(tmp_path) as at:
-        for name in ("owners", "curator", "consumer", "request", "D_v", "a/b", "x" * 1000, "a\n"):
+        for name in ("owners", "curator", "consumer", "D_v", "a/b", "x" * 1000, "a\n"):
             async with at.attend() as stream:
                 fault = await fault_of(stream, hello(name))
             assert isinstance(fault, IdentityError), name

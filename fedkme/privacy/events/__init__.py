@@ -13,7 +13,6 @@ from fedkme.privacy.events.disclosures import CONSUMER as CONSUMER
 from fedkme.privacy.events.disclosures import CURATOR as CURATOR
 from fedkme.privacy.events.disclosures import OWNERS as OWNERS
 from fedkme.privacy.events.disclosures import PUBLIC as PUBLIC
-from fedkme.privacy.events.disclosures import REQUEST as REQUEST
 from fedkme.privacy.events.disclosures import RESERVED as RESERVED
 from fedkme.privacy.events.disclosures import VALIDATION as VALIDATION
 from fedkme.privacy.events.disclosures import Disclosure as Disclosure

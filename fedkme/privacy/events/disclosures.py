@@ -19,11 +19,9 @@ OWNERS = "owners"
 """Observer: every other owner. As a protected set: any one row of any owner."""
 VALIDATION = "D_v"
 """The validation set; a ledger writes it with its consumer's name, see `validation_of`."""
-REQUEST = "request"
-"""Word in place of the run's name, for disclosures of a consumer before the run has a name."""
 PUBLIC = "public"
 """Observer: everybody."""
-RESERVED = frozenset({CURATOR, CONSUMER, "consumers", OWNERS, VALIDATION, REQUEST, PUBLIC})
+RESERVED = frozenset({CURATOR, CONSUMER, "consumers", OWNERS, VALIDATION, PUBLIC})
 """Words with a meaning of their own in a ledger: no party may have one as its name (fedkme/party.py)."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

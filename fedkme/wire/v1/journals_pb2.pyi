@@ -103,10 +103,9 @@ class OwnerEntry(_message.Message):
     def __init__(self, directive: _Optional[_Union[_owners_pb2.Directive, _Mapping]] = ..., replies: _Optional[_Iterable[_Union[_owners_pb2.OwnerMessage, _Mapping]]] = ..., named: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RequestDocument(_message.Message):
-    __slots__ = ("request", "offer", "disclosures", "box_key", "signing_key", "secret", "output", "data", "plan")
+    __slots__ = ("request", "offer", "box_key", "signing_key", "secret", "output", "data", "plan")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
-    DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
     BOX_KEY_FIELD_NUMBER: _ClassVar[int]
     SIGNING_KEY_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
@@ -115,11 +114,10 @@ class RequestDocument(_message.Message):
     PLAN_FIELD_NUMBER: _ClassVar[int]
     request: _summaries_pb2.SummaryRequest
     offer: _containers.RepeatedCompositeFieldContainer[_summaries_pb2.ConsumerMessage]
-    disclosures: _containers.RepeatedScalarFieldContainer[str]
     box_key: bytes
     signing_key: bytes
     secret: bytes
     output: str
     data: bytes
     plan: _summaries_pb2.Plan
-    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., disclosures: _Optional[_Iterable[str]] = ..., box_key: _Optional[bytes] = ..., signing_key: _Optional[bytes] = ..., secret: _Optional[bytes] = ..., output: _Optional[str] = ..., data: _Optional[bytes] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ...) -> None: ...
+    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., box_key: _Optional[bytes] = ..., signing_key: _Optional[bytes] = ..., secret: _Optional[bytes] = ..., output: _Optional[str] = ..., data: _Optional[bytes] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ...) -> None: ...

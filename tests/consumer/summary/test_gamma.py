@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from consumer.settings import RequestSettings
 from consumer.summary.offers import gamma_of
 from fedkme.tables.schema import Category, Numeric, Schema
-from fedkme.tables.table import Table
 from sim.config import SummaryTable
 
 SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(0, 1), count=3), Category(name="job", categories=("a", "b")))
 )
-HELD = Table(np.array([[0.0, 0.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.0], [0.0, 0.5, 0.0, 0.0]]))
-CLOSE = Table(HELD.values * 0.5)
 
 
 @pytest.mark.parametrize("settings", [RequestSettings, SummaryTable])
@@ -27,7 +23,6 @@ CLOSE = Table(HELD.values * 0.5)
         ({}, 2.0),  # E = 3/6 + 1/2
         ({"kernel": {"gamma": 0.3}}, 0.3),
         ({"kernel": {"gamma": "median-seeds"}}, None),
-        ({"kernel": {"gamma": "median-validation"}}, 4.0),
         ({"preset": "published"}, 0.1),
         ({"preset": "published", "kernel": {"gamma": "domain"}}, 2.0),
     ],
@@ -36,11 +31,6 @@ def test_gamma_of_a_request(
     settings: type[RequestSettings], values: dict[str, Any], gamma: float | None
 ) -> None:
     request = settings.model_validate({"p": 2, **values})
-    assert gamma_of(request.kernel, SCHEMA, HELD) == gamma
+    assert gamma_of(request.kernel, SCHEMA) == gamma
     again = settings.model_validate(request.model_dump())
     assert again == request, "settings that were written down are read as they were"
-
-
-def test_the_default_gamma_does_not_depend_on_d_v() -> None:
-    kernel = RequestSettings(p=2).kernel
-    assert gamma_of(kernel, SCHEMA, HELD) == gamma_of(kernel, SCHEMA, CLOSE)
