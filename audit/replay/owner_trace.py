@@ -63,7 +63,7 @@ class Tap(RunManager):
             return self._answer_and_note(directive)
 
     def _answer_and_note(self, directive: Directive) -> Answer | None:
-        answer = self._answered(directive)
+        answer = self._reply(directive)
         self._count(directive, answer)
         if isinstance(directive.body, Dismiss):
             return answer
@@ -89,7 +89,7 @@ class Tap(RunManager):
             return
         drawn, before = self._own_draws(), _bytes(directive, answer)
         try:
-            again = _bytes(directive, self._answered(directive))
+            again = _bytes(directive, self._reply(directive))
         except FedkmeError:
             return  # the owner refuses: nothing leaves
         if again != before:
@@ -120,7 +120,7 @@ class Tap(RunManager):
         else:
             self._heir.welcome(runs)
 
-    def _answered(self, directive: Directive) -> Answer | None:
+    def _reply(self, directive: Directive) -> Answer | None:
         return super().answer(directive) if self._heir is None else self._heir.answer(directive)
 
     def _die(
