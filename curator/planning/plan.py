@@ -204,7 +204,7 @@ def _cautions(facts: PublicFacts) -> list[str]:
     if facts.rows > 0.15 * facts.pool:
         cautions.append("p is a large part of the pool: rows like D_v's may run out for every method")
     if facts.gamma is None:
-        cautions.append("gamma will come from D_v: estimates take it to be as on other tables")
+        cautions.append("gamma will come from public rows: estimates take it to be as on other tables")
     if facts.epsilon > 3 or facts.epsilon < 0.5:
         cautions.append("epsilon is outside of .5 to 3, where cells were measured")
     return cautions
