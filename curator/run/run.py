@@ -1,4 +1,4 @@
-"""One run at the curator: its document, how far it is, and who follows it."""
+"""A run at the curator: its document, its status, and the calls that follow it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,12 +19,15 @@ class Run:
 
     Attributes:
         name: the run's name.
-        document: what it is a function of.
-        status: how far it is.
-        opened: Unix seconds.
+        document: request, plan and offer, which determine the run.
+        status: `asked` until the consumer's offer has come; the last four are ends.
+        opened: time of the request, Unix seconds.
         selected: rows of the summary so far.
-        error: why it did not begin, or cannot go on for now.
-        cancelled: whether its consumer or an operator ended it.
+        error: reason why the run did not begin, or cannot go on for now.
+        cancelled: whether the consumer or an operator ended the run.
+        task: carries the run out; None before.
+        lock: held while a call makes the plan or takes the offer; a second call then finds it.
+        over: set at the end.
     """
 
     name: str
@@ -41,12 +44,12 @@ class Run:
 
     @property
     def consumer(self) -> str:
-        """Name of the consumer who asked for it."""
+        """Name of the consumer that asked for the run."""
         return self.document.consumer
 
     @property
     def is_release(self) -> bool:
-        """Tell a release from a summary."""
+        """Check whether the run is for a release, and not for a summary."""
         return isinstance(self.document.request, ReleaseRequest)
 
     @property
@@ -56,24 +59,24 @@ class Run:
 
     @property
     def values(self) -> int:
-        """Numbers of D_v itself that the run has."""
+        """Number of values of D_v in memory; 0 unless the consumer shared D_v."""
         offer = self.document.offer
         return 0 if offer is None or offer.validation is None else offer.validation.size
 
     @property
     def open(self) -> bool:
-        """Tell a run that more will come of from one that is over."""
+        """Check whether the run is not over."""
         return self.status in OPEN
 
     def tell(self, progress: AnyProgress) -> None:
-        """Let everybody who follows the run know."""
+        """Pass progress on to every follower."""
         if isinstance(progress, RoundProgress):
             self.selected = progress.selected
         for listener in self._listeners:
             listener.put_nowait(progress)
 
     def finish(self) -> None:
-        """End it for this process: nothing more will come."""
+        """Tell every follower that nothing more will come in this process."""
         self.over.set()
         for listener in self._listeners:
             listener.put_nowait(None)
