@@ -62,7 +62,6 @@ class CellTask:
         gifts: the group secret by owner, for sealed rows, all of which the consumer gets; None: rows as
             they are.
         uniform: share of the rows that owners draw uniformly; None: computed by `uniform_share`.
-        fill: how owners pick the other rows.
         expected: a line for owners: what the plan's choice is expected to give.
         validation_noise: noise of `histogram`, where its consumer declared it.
         coalitions: owners that have counted together, with their counts; no owner is asked for a histogram
