@@ -68,7 +68,7 @@ def scripts() -> list[pb.Directive]:
         directive(2, "run-2", broadcast=SAID),
         directive(3, "run-2", ask=ask),
         invite("run-3", protocol="uniform", planned=(), heard=()),
-        directive(2, "run-3", draw=pb.Draw(count=1)),
+        directive(2, "run-3", draw=pb.Draw(count=20)),
         directive(4, close=pb.Close()),
         pb.Directive(at=pb.Position(run="run-1"), dismiss=pb.Dismiss()),
         pb.Directive(at=pb.Position(run="run-2"), dismiss=pb.Dismiss()),
