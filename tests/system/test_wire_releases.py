@@ -23,6 +23,7 @@ from fedkme.errors import (
     FedkmeError,
     NotEnoughRowsError,
     PartyFailedError,
+    QuotaError,
     SchemaError,
 )
 from fedkme.privacy.ledger import read_ledger
@@ -88,6 +89,8 @@ async def test_what_a_curator_refuses_before_anybody_is_asked(tmp_path: Path) ->
         await refused(at, ConfigError, "epsilon 7 is asked for and this curator's limit is 6", epsilon=7.0)
         await refused(at, ConfigError, "without noise", epsilon=math.inf)
         await refused(at, ConfigError, "has none", z={"kind": "seeds"})
+        # 10^7 rows of a wide table took the curator's memory, and its next start began them again.
+        await refused(at, QuotaError, "10000000 rows of 4 columns made and may have 8388608 ", rows=10**7)
         assert not list((tmp_path / "runs").glob("run-*"))
         assert not (tmp_path / "consumer" / "release.open").exists()
 
