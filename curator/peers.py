@@ -208,9 +208,6 @@ class Quota(Settings):
     most_values: int | None = Field(2**23, ge=1)
     """Numbers of D_v (rows x columns) in all open runs that send D_v itself (`share = "rows"`)."""
 
-    most_made: int | None = Field(2**25, ge=1)
-    """Numbers of the rows that a release makes (rows x columns) where the consumer says how many rows."""
-
     @property
     def counts_all(self) -> bool:
         """True where the quota limits all past runs, not the open runs alone."""
@@ -248,16 +245,6 @@ class Quota(Settings):
         if self.most_values is not None and values > self.most_values:
             cause = f"{consumer} would send D_v of {values} numbers in all and may send {self.most_values}"
             raise QuotaError(cause, f'Leave D_v at home (share = "embedding"). {_REMEDY}')
-
-    def check_made(self, consumer: str, rows: int, columns: int) -> None:
-        """Refuse a release that would make more numbers than the curator's memory is meant for.
-
-        Raises:
-            QuotaError: rows x columns exceed the quota.
-        """
-        if self.most_made is not None and rows * columns > self.most_made:
-            cause = f"{consumer} would have {rows} rows of {columns} columns made and may have "
-            raise QuotaError(f"{cause}{self.most_made // columns} (most_made)", _REMEDY)
 
 
 def _open(runs: Iterable[Run]) -> int:

@@ -163,7 +163,7 @@ class Preparation:
             FedkmeError: the request is refused.
         """
         self._check_release(request)
-        settings = await in_thread(self._complete_settings, request)  # makes feature maps
+        settings = await in_thread(self._complete_settings, request.settings)  # makes feature maps
         before = self._runs.asked_before(request.consumer, request.request_id)  # by a faster call
         if before is not None:
             return before
@@ -331,13 +331,15 @@ class Preparation:
             context.store.update_run(run.name, document=run_document_to_bytes(document))
         run.document = document
 
-    def _complete_settings(self, request: ReleaseRequest) -> str:
+    def _complete_settings(self, text: str) -> str:
         """Complete a release's settings: every public choice is made."""
-        curator, consumer = self._context.settings, request.consumer
-        settings = settings_from_json(request.settings)
-        if settings.rows is not None:
-            columns = len(self._context.schema.names) + 1
-            curator.quota_of(consumer).check_made(consumer, settings.rows, columns)
+        curator = self._context.settings
+        settings = settings_from_json(text)
+        columns, most_made = len(self._context.schema.names) + 1, curator.release.most_made
+        if most_made is not None and (settings.rows or 0) * columns > most_made:
+            cause = f"{settings.rows} rows of {columns} columns are asked for and this curator's limit is "
+            remedy = "Ask for less, or agree with the curator on a larger 'most_made'."
+            raise errors.ConfigError(f"{cause}{most_made // columns}", remedy)
         if settings.seed is None:
             settings = settings.model_copy(update={"seed": public_seed(curator.simulation_seed) >> 1})
         most = curator.release.most_epsilon

@@ -43,3 +43,5 @@ class SumSettings(Settings):
     of them."""
     most_epsilon: float | None = Field(None, gt=0)
     """The largest epsilon that a consumer may ask for; None: owners' policies alone decide."""
+    most_made: int | None = Field(2**25, ge=1)
+    """The most numbers (rows x columns) that a consumer may have made; None: no limit but memory."""
