@@ -28,7 +28,7 @@ from lab.market.published.experimental_design import STEPS, design_rows, design_
 from lab.market.published.private_kmeans import CentreBudget, nearest, private_centres
 from lab.market.published.prototypes import protodash
 from lab.market.published.thinning import thin
-from owner.cells.fill import FillRule, drawn_rows, fill_order
+from owner.cells.fill import drawn_rows, fill_order
 from sim.evaluation.baselines import exact_kernel_greedy
 
 _DESIGN_FEATURES = 128
@@ -138,13 +138,12 @@ def _filled(
 ) -> tuple[FloatArray, IntArray]:
     """Rows and labels that owners answer orders with, given the cell of each of their rows."""
     draw = market.draw
-    rule = FillRule(draw.gamma, seed)
     rows, labels = [], []
     for place, order in enumerate(orders.directives()):
         if order.count:
             own = draw.owners[place]
             drawn = drawn_rows(len(own), order.uniform, simulated(seed, f"owner-{place}", "draw"))
-            chosen = fill_order(own, cells[place], order, drawn, rule)
+            chosen = fill_order(own, cells[place], order, drawn, draw.gamma, seed)
             rows.append(own[chosen])
             labels.append(draw.labels[place][chosen])
     return np.concatenate(rows), np.concatenate(labels)

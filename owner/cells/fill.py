@@ -30,8 +30,6 @@ computed before: with g = k_S(., s) / sqrt(k_S(s, s)), k_S(x, y) falls by g(x) g
 Numbers of rows and columns alone say how much it is.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray, Rows
@@ -199,19 +197,6 @@ def _anchors(weights: FloatArray, random: np.random.Generator) -> tuple[IntArray
     return np.minimum(places, len(weights) - 1), np.full(ANCHORS, 1.0 / ANCHORS)
 
 
-@dataclass(frozen=True, slots=True)
-class FillRule:
-    """Public rule by which all owners of a run pick rows.
-
-    Attributes:
-        gamma: gamma of the kernel.
-        seed: seed of the samples of `design`.
-    """
-
-    gamma: float
-    seed: int
-
-
 def drawn_rows(rows: int, count: int, noise: NoiseSource) -> IntArray:
     """Draw `count` out of `rows` rows uniformly without replacement; indices, (count,)."""
     if not count:
@@ -219,7 +204,9 @@ def drawn_rows(rows: int, count: int, noise: NoiseSource) -> IntArray:
     return np.argsort(noise.uniform(rows), kind="stable")[:count]
 
 
-def fill_order(rows: Rows, cells: IntArray, order: FillOrder, drawn: IntArray, rule: FillRule) -> IntArray:
+def fill_order(
+    rows: Rows, cells: IntArray, order: FillOrder, drawn: IntArray, gamma: float, seed: int
+) -> IntArray:
     """Choose the rows to send: first the drawn rows, then rows that match the ordered cells.
 
     Args:
@@ -227,10 +214,11 @@ def fill_order(rows: Rows, cells: IntArray, order: FillOrder, drawn: IntArray, r
         cells: cell of each row, (m_j,).
         order: n_j, and shares over B cells.
         drawn: indices of the rows that are sent in any case, (u,), u <= n_j.
-        rule: how the other rows are picked.
+        gamma: gamma of the kernel.
+        seed: public seed of the samples, see `design`.
 
     Returns:
         (min(n_j, m_j),) indices, all different.
     """
     weights = cell_weights(cells, order.shares)
-    return design(rows, weights, order.count, rule.gamma, drawn, rule.seed)
+    return design(rows, weights, order.count, gamma, drawn, seed)

@@ -16,7 +16,7 @@ from fedkme.sealed.rows import AnyRow
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Row, Table
 from owner.cells.answer_schedule import Pace, measured
-from owner.cells.fill import FillRule, drawn_rows, fill_order
+from owner.cells.fill import drawn_rows, fill_order
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
 
@@ -156,8 +156,8 @@ class HistogramResponder:
             self.answer_s = self._pace.answer_s(len(table), order.count)
         rows = self._schema.encode(table.values)
         drawn = drawn_rows(len(rows), order.uniform, self._noise)
-        rule = FillRule(terms.gamma, counting.book.spec.seed)
-        chosen = fill_order(rows, self._cells(counting), order, drawn, rule)
+        seed = counting.book.spec.seed
+        chosen = fill_order(rows, self._cells(counting), order, drawn, terms.gamma, seed)
         sent = len(chosen) if sealer is None else order.count
         consumer = "" if sealer is None else invitation.consumer
         self._gate.pass_rows(invitation.run, round_number, range(sent), sealed_for=consumer)

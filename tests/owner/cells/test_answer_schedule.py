@@ -18,7 +18,7 @@ from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
 from owner.cells import fill
 from owner.cells.answer_schedule import LEAST_S, MARGIN, Pace, measured, wait_s
-from owner.cells.fill import ANCHORS, CANDIDATES, FillRule
+from owner.cells.fill import ANCHORS, CANDIDATES
 
 ROWS = np.random.default_rng(0).random((60, 3))
 CELLS = np.arange(60) % 3
@@ -57,7 +57,7 @@ def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
     works = []
     for cell in range(4):
         order = FillOrder(9, np.eye(4)[cell])
-        fill.fill_order(ROWS, CELLS, order, np.zeros(0, np.int64), FillRule(1.0, 0))
+        fill.fill_order(ROWS, CELLS, order, np.zeros(0, np.int64), 1.0, 0)
         works.append(list(work))
         work.clear()
     assert sorted(works[0]) == [(60, 1)] * 9 + [(60, 60)] * 2

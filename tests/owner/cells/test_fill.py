@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedkme.directives import SHARES, FillOrder
 from fedkme.privacy.noise import SecureNoise, simulated
-from owner.cells.fill import FillRule, drawn_rows, fill_order
+from owner.cells.fill import drawn_rows, fill_order
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(30, 3))
@@ -23,7 +23,7 @@ def test_an_order_gets_as_many_rows_as_ordered_or_all(count: int, share: float, 
     shares = np.array([mask >> cell & 1 for cell in range(5)], dtype=np.float64)
     order = FillOrder(count, shares / max(shares.sum(), 1.0), round(share * count))
     drawn = drawn_rows(30, order.uniform, simulated(seed, "a", "draw"))
-    chosen = fill_order(ROWS, CELLS, order, drawn, FillRule(0.7, seed))
+    chosen = fill_order(ROWS, CELLS, order, drawn, 0.7, seed)
     assert len(set(chosen.tolist())) == len(chosen) == min(count, 30)
     assert chosen[: len(drawn)].tolist() == drawn.tolist()
 
@@ -41,7 +41,7 @@ def test_no_gamma_or_share_of_a_peer_makes_denormal_numbers_of_rows(
     # Some processors take a hundred times as long for them, so that the time of an answer told of the rows.
     order = FillOrder(6, SHARES.array(shares, (5,), "shares"), 1)
     with np.errstate(under="raise"):
-        fill_order(ROWS, CELLS, order, np.array([3]), FillRule(gamma, 1))
+        fill_order(ROWS, CELLS, order, np.array([3]), gamma, 1)
 
 
 def test_uniform_rows_are_drawn_alike() -> None:
