@@ -11,8 +11,9 @@ from typing import Any
 from fedkme.answers.card import advice_on
 from fedkme.verdict import CANNOT_TELL, GRADES, Grade, at_most_fair, overall
 
-FAR = 0.1
-"""Distance of a distribution from which on it is far: a tenth of the rows are elsewhere."""
+FAR, FAR_ANYHOW = 0.1, 0.25
+"""Distance of a distribution from which on it is far: a tenth of the rows are elsewhere. Where two halves of
+the real rows are farther apart, it is their distance, up to FAR_ANYHOW."""
 FEW = 0.05
 """Share of columns or pairs that may be far in a good release."""
 ABOUT = 1.25
@@ -64,6 +65,7 @@ def _measured(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, s
 
 def _of_distances(by_name: Mapping[str, float], floor: Mapping[str, float]) -> tuple[str, str]:
     """Grade distances of distributions: far is beyond FAR and beyond two halves of the real rows."""
+    floor = {name: min(value, FAR_ANYHOW) for name, value in floor.items()}
     far = [name for name, value in by_name.items() if value > max(FAR, floor.get(name, 0.0))]
     far.sort(key=lambda name: -by_name[name])
     near_on_average = fmean(by_name.values()) <= ABOUT * max(FAR, fmean(floor.values() or [0.0]))

@@ -86,6 +86,15 @@ def test_models_that_learn_nothing_of_the_owners_rows_say_nothing() -> None:
     assert by_rows(CARD, {}) == CARD
 
 
+def test_what_is_far_from_the_rows_is_never_fair_however_far_their_halves_are_apart() -> None:
+    # Of three rows "Fair for columns (off by 0.66)" was said, as their halves are as far apart.
+    for off, grade in ((0.08, "good"), (0.24, "good"), (0.3, "fair"), (0.4, "poor"), (0.66, "poor")):
+        by_name, halves = dict.fromkeys("ab", off), dict.fromkeys("ab", 0.7)
+        told = by_rows(None, {"columns": {"by_name": by_name}, "real_halves": {"by_name": halves}})
+        assert told is not None
+        assert told["grades"]["columns"] == grade, off
+
+
 def test_pairs_are_no_better_than_their_columns() -> None:
     # Two halves of few rows differ much by pairs: "Use the rows for pairs" stood beside poor columns.
     by_name = {f"c{n}": 0.28 for n in range(4)}
