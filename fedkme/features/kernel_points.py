@@ -50,6 +50,8 @@ class PointsSpec(MapSpec):
     """M."""
     points: str
     """z, (M, n): base64 of little-endian float64, row after row."""
+    whitening: None = Field(None, exclude=True)
+    """Null in files of 0.2.0: W is L^-1."""
 
     @model_validator(mode="after")
     def _shaped(self) -> PointsSpec:

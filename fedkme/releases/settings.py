@@ -319,6 +319,10 @@ def release_settings(values: Mapping[str, Any]) -> ReleaseSettings:
     return validate(METHODS, values, "release")
 
 
+_GONE: Mapping[str, Any] = {"basis": "cholesky", "prior": False, "generator": "table"}
+"""Keys of 0.2.0 with the values that mean what is done now: its open runs go on."""
+
+
 def settings_from_json(text: str) -> ReleaseSettings:
     """Settings from one JSON object.
 
@@ -331,7 +335,7 @@ def settings_from_json(text: str) -> ReleaseSettings:
         values = None
     if not isinstance(values, dict):
         raise ConfigError("release: the settings are not one JSON object", "Send an object with a 'kind'.")
-    return release_settings(values)
+    return release_settings({key: values[key] for key in values if _GONE.get(key, ...) != values[key]})
 
 
 def settings_to_json(settings: ReleaseSettings) -> str:

@@ -324,6 +324,14 @@ def test_points_embed_orthonormally() -> None:
     np.testing.assert_allclose(phi.of_model(x), np.linalg.solve(factor, rbf(z, x, 0.7)).T, atol=1e-9)
 
 
+def test_points_in_files_of_0_2_0_are_read() -> None:
+    spec = PointsSpec.of(model_points(3, 5), 0.7)
+    plain = {**spec.model_dump(mode="json"), "whitening": None}
+    assert spec_from_json(plain) == spec
+    with pytest.raises(ConfigError, match="whitening"):
+        spec_from_json({**plain, "whitening": "AAAAAAAA8D8="})
+
+
 def test_dependent_points_are_refused() -> None:
     z = model_points(3, 4)
     with pytest.raises(ConfigError, match="depend"):

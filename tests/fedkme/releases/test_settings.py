@@ -116,3 +116,11 @@ def test_given_points_outside_the_schema_are_refused(tmp_path: Path) -> None:
     settings = release_settings({"kind": "balog1", "z": {"kind": "file", "path": "z.npz"}})
     with pytest.raises(DataError, match="outside the public bounds"):
         make_method(read_points(settings, wide, tmp_path), SCHEMA, None, 0)
+
+
+@pytest.mark.parametrize("text", ['{"kind": "balog1", "basis": "%s"}', '{"kind": "merf", "generator": "%s"}'])
+def test_an_open_run_of_0_2_0_goes_on_if_it_means_what_is_done_now(text: str) -> None:
+    now = "cholesky" if "basis" in text else "table"
+    assert settings_from_json(text % now) == settings_from_json(text.partition(",")[0] + "}")
+    with pytest.raises(ConfigError, match="is not a key"):
+        settings_from_json(text % "other")
