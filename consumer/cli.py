@@ -20,7 +20,7 @@ from consumer.target.client import run
 from consumer.target.matching import AUDIENCE
 from fedkme.config import load_toml
 from fedkme.directives import one_line
-from fedkme.errors import IncompleteSummaryError, NotJudgedError
+from fedkme.errors import IncompleteSummaryError, NotJudgedError, typed
 from fedkme.heads.files import export
 from fedkme.ledgers.data_files import units_of
 from fedkme.ops.supervision import Supervised, run_party
@@ -90,7 +90,7 @@ def print_received(received: Mapping[str, Any], config: Path, as_json: bool) -> 
         typer.echo(f"owners: {lost}")
     for line in lines_of(received.get("verdict"), doubts=False):  # no number about D_v: output goes to a log
         typer.echo(line)
-    typer.echo(f"report as a page: fedkme report {config}")
+    typer.echo(f"report as a page: fedkme report {typed(config)}")
 
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]

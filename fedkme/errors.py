@@ -5,6 +5,7 @@ Messages name the party, the run, the round and the remedy; never a private valu
 
 import contextlib
 import errno
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,11 @@ SAME_RELEASE = "Install the same release of fedkme on both sides."
 """Remedy if two parties do not understand each other."""
 CURATOR_FAULT = "Look at the curator's software."
 """Remedy if a curator did what no curator does that works, whatever its version."""
+
+
+def typed(path: object) -> str:
+    """Path as it is typed in a shell, for the commands that a remedy names."""
+    return shlex.quote(str(path))
 
 
 class FedkmeError(Exception):

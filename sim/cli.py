@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consumer.results import CSV, alone, place_of
-from fedkme.errors import ConfigError, NotMadeError
+from fedkme.errors import ConfigError, NotMadeError, typed
 from fedkme.ops.derivation import Derivation
 from fedkme.protocols import TARGET
 from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
@@ -87,7 +87,7 @@ def run(
         if as_json:
             print_json({"directory": directory, "report": report, "metrics": metrics})
         else:
-            steps = Derivation(f"`fedkme report {directory}` writes the page of this run.")
+            steps = Derivation(f"`fedkme report {typed(directory)}` writes the page of this run.")
             last = print_matched if targeted else print_outcome
             steps.step("the last lines", lambda: last(metrics, console()))
             if details and not targeted:

@@ -21,7 +21,7 @@ from curator.run.release_record import completed, write_release
 from curator.runs.public_draws import public_seed
 from fedkme.config import dump_toml
 from fedkme.durable import replace
-from fedkme.errors import ConfigError, DataError, NotMadeError, StoreError, on_disk
+from fedkme.errors import ConfigError, DataError, NotMadeError, StoreError, on_disk, typed
 from fedkme.exchange import Participation
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
@@ -203,7 +203,7 @@ def _derive(
     steps: Derivation,
 ) -> dict[str, Any]:
     """Make metrics.json and the page of a run; a failed step adds a warning and sets the run's code."""
-    steps.remedy = f"`fedkme report {directory}` makes the rest at no cost."
+    steps.remedy = f"`fedkme report {typed(directory)}` makes the rest at no cost."
     steps.losses = [
         *(NotMadeError(cause, steps.remedy) for cause in record.get("losses", ())),
         *(NotMadeError(loss.cause, steps.remedy) for loss in steps.losses),

@@ -15,7 +15,7 @@ from consumer.summary.judging import judge_tables
 from consumer.summary.offers import Summary, pruned
 from curator.run.summary_record import write_run
 from curator.sums.settings import SumSettings
-from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError, NotJudgedError
+from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError, NotJudgedError, typed
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.ops.derivation import Derivation, total
@@ -97,7 +97,9 @@ def simulate(
         judged = "The run is over; its summary is judged and compared."
         record, failure = carried_out(interrupts, work, directory, progress.close, watch, judged)
         settings = settings.chosen(record)
-        steps = Derivation(f"The rows in {directory} are whole; `fedkme report {directory}` writes the page.")
+        steps = Derivation(
+            f"The rows in {directory} are whole; `fedkme report {typed(directory)}` writes the page."
+        )
         baselines: dict[Baseline, BaselineResult] = {}
         if failure is None and record["selected"] and settings.baselines and settings.noise == "seeded":
             progress.note(f"the summary is {record['status']}; running the baselines")

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from fedkme.durable import create, make_folder, replace
-from fedkme.errors import PkiError
+from fedkme.errors import PkiError, typed
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import (
     LOOPBACK,
@@ -132,7 +132,9 @@ class AuthorityFolder:
             close = difflib.get_close_matches(
                 what, {name_of(certificate.subject) for certificate in issued}, n=1
             )
-            hint = f"Did you mean {close[0]!r}?" if close else f"See `fedkme pki show {self.directory}`."
+            hint = (
+                f"Did you mean {close[0]!r}?" if close else f"See `fedkme pki show {typed(self.directory)}`."
+            )
             raise PkiError(f"this authority issued no certificate {what!r}", hint)
         return matches
 

@@ -9,7 +9,7 @@ import typer
 from cryptography.hazmat.primitives import serialization
 
 from fedkme.durable import create
-from fedkme.errors import ConfigError, InterruptedRunError
+from fedkme.errors import ConfigError, InterruptedRunError, typed
 from fedkme.pki import requests
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import fingerprint
@@ -47,11 +47,15 @@ def scenario(
     """
     if not any((owners, schema, validation, test)):
         path = folders.new_scenario(Path(name))
-        typer.echo(f"{path}\nnext: fedkme sim run {path}; put your own files in place of the random rows")
+        typer.echo(
+            f"{path}\nnext: fedkme sim run {typed(path)}; put your own files in place of the random rows"
+        )
     elif owners and schema:
         path = folders.scenario_of(Path(name), schema, owners, validation, test)
         then = "sim run" if validation else "release auto"
-        typer.echo(f"{path}\nnext: fedkme schema check {schema} {path}, then fedkme {then} {path}")
+        at = typed(path)
+        checked = f"fedkme schema check {typed(schema)} {at}"
+        typer.echo(f"{path}\nnext: {checked}, then fedkme {then} {at}")
     else:
         what = "own files need --schema and a file for each owner"
         raise ConfigError(what, "Give both, and --validation for a summary: fedkme new scenario --help.")
@@ -120,10 +124,11 @@ def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> No
     bundle = folder / f"{name}.pem"
     steps = (
         f"send {files['request']} to the authority, and by another way {fingerprint(request)}",
-        f"fedkme pki accept {name}.crt --key {files['key']} --fingerprint ... --out {bundle}, with the "
+        f"fedkme pki accept {name}.crt --key {typed(files['key'])} --fingerprint ... --out "
+        f"{typed(bundle)}, with the "
         f"authority's fingerprint, received by another way; then remove {files['key']}",
         f"put your rows at {folder / 'rows.csv'}, the schema of all parties over {folder / folders.SCHEMA}",
-        f"fedkme doctor {config}",
+        f"fedkme doctor {typed(config)}",
         *_for_service(folder, folders.service_user()),
         f"sudo cp {files['unit']} /etc/systemd/system/, and sudo systemctl enable --now fedkme-owner",
     )
@@ -141,4 +146,4 @@ def _for_service(folder: Path, user: str) -> Iterator[str]:
 
 
 def _next(config: Path) -> None:
-    typer.echo(f"{config}\nnext: fedkme doctor {config} says what is left to do")
+    typer.echo(f"{config}\nnext: fedkme doctor {typed(config)} says what is left to do")

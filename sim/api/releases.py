@@ -17,7 +17,7 @@ from curator.releases.method import RELEASE
 from fedkme.answers.correlations import Target
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
-from fedkme.errors import ConfigError, DataError, QuestionError
+from fedkme.errors import ConfigError, DataError, QuestionError, typed
 from fedkme.moments.discriminant import Discriminant, Shape, discriminant_of
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema
@@ -296,7 +296,7 @@ class ReleaseResult:
 
 def _no_data_error(folder: Path) -> DataError:
     if (folder / RELEASE).exists():
-        return DataError(f"{folder} has only the released numbers", f"Run: fedkme report {folder}")
+        return DataError(f"{folder} has only the released numbers", f"Run: fedkme report {typed(folder)}")
     return DataError(f"{folder} holds no data", "No release was made: `metrics` has status and reason.")
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 from consumer.results import RECEIVED_ROWS, SUMMARY
 from fedkme import durable
 from fedkme.config import dump_toml
-from fedkme.errors import ConfigError, StoreError, on_disk
+from fedkme.errors import ConfigError, StoreError, on_disk, typed
 from fedkme.heads.files import write_heads
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.store import Store, open_store
@@ -68,7 +68,7 @@ def _again(directory: Path) -> str:
         return "; the `fedkme sim sweep` that made it goes on where it stopped, if given again with its --out"
     for settings, verb in (("run.toml", "sim run"), ("release.toml", "release METHOD")):
         if (directory / settings).exists():
-            return f"; `fedkme {verb} {directory / settings}` repeats its run in another folder"
+            return f"; `fedkme {verb} {typed(directory / settings)}` repeats its run in another folder"
     return ""
 
 
