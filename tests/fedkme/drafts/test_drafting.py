@@ -273,6 +273,30 @@ def test_few_numbers_are_listed_where_all_of_them_are_seen() -> None:
     assert not any("values" in column.spec for column in draft({"size": sizes[:99]}).columns)
 
 
+@pytest.mark.parametrize(
+    ("name", "low", "high", "bounds"),
+    [
+        ("birth_month", 4, 12, [1, 12]),
+        ("HourOfDay", 0, 23, [0, 23]),
+        ("arr hour", 1, 24, [0, 24]),
+        ("Stunde", 6, 21, [0, 23]),
+        ("sched.minute", 0, 55, [0, 59]),
+        ("week2", 1, 52, [1, 53]),
+        ("wage_per_hour", 7, 22, [7, 30]),  # no hour of a day
+        ("hours", 7, 22, [7, 30]),
+        ("hour", 0, 5, [0, 5]),
+        ("month", 1, 48, [0, 50]),
+    ],
+)
+def test_parts_of_dates_and_times_end_where_the_calendar_does(
+    name: str, low: int, high: int, bounds: list[int]
+) -> None:
+    # Of storms, which are rare in December, and flights at 23: made rows had a month 15 and an hour 27.
+    cells = [str(low), *(str(low + n % (high - low)) for n in range(300)), str(high)]
+    (column,) = draft({name: cells}).columns
+    assert column.spec["bounds"] == bounds
+
+
 def test_a_column_that_has_the_name_of_a_numbers_marks_is_a_column_like_others() -> None:
     # A file with x and x_missing, and gaps in x: the draft was no schema, as its name was used twice.
     cells = {"x": [f"{n}" if n % 7 else "" for n in range(60)], "x_missing": [f"{n % 3}" for n in range(60)]}
