@@ -11,6 +11,7 @@ import numpy as np
 
 from fedkme.drafts.dialect import codes_for_nothing
 from fedkme.drafts.samples import ColumnSample
+from fedkme.drafts.words import of_calendar
 from fedkme.tables.axis import DAY_CODES, FAR, are_bounds
 from fedkme.tables.cells import DAYS, date_of, day_of, days_of
 from fedkme.tables.dates import day_in_form, english
@@ -41,16 +42,6 @@ _AT_AN_END = 5
 """Least count of rows with the least or the largest of few whole numbers that is a bound as it is."""
 _OWN_BINS = 16
 """Whole numbers up to this count have a bin each, so that none of them needs an atom."""
-_CALENDAR = {
-    "month monat mois mes mese maand": ((1.0, 12.0), (0.0, 11.0)),
-    "day tag jour dia giorno dag": ((1.0, 31.0),),
-    "hour hr stunde heure hora ora uur": ((0.0, 23.0), (0.0, 24.0)),
-    "minute second sekunde": ((0.0, 59.0), (0.0, 60.0)),
-    "week woche semaine semana": ((1.0, 53.0), (0.0, 53.0)),
-    "quarter quartal trimestre": ((1.0, 4.0),),
-}
-"""Last words of the names of parts of dates and times, with their ranges: rounded outwards, made rows would
-have an hour 27 and a minute 60."""
 _FEW_NUMBERS = 5
 """Least count of distinct numbers beside atoms for which a scale is proposed."""
 MOST_VALUES, _ROWS_OF_VALUE, _ONCE = 24, 20, 0.002
@@ -99,7 +90,7 @@ def number_spec(
         remarks.append(f"-1, in {point[-1.0] / total:.0%} of the rows, taken as a value of its own")
     bounds = outwards(low, high)
     if sample.whole:
-        bounds = _of_calendar(name, low, high) or _limits(low, high, inside)
+        bounds = of_calendar(name, low, high) or _limits(low, high, inside)
     shape = _shape(inside, total, bounds, high, sample.whole, kept)
     if not kept and _are_listed(inside, sample.whole):  # they need no scale, and lie in the bounds
         shape = {"values": sorted(inside)} | ({"atoms": shape["atoms"]} if "atoms" in shape else {})
@@ -170,16 +161,6 @@ def _shape(
     if shape and least > 0:
         shape["low"] = 10.0 ** math.floor(math.log10(least))
     return shape | ({"atoms": [*kept, *atoms]} if kept or atoms else {})
-
-
-def _of_calendar(name: str, low: float, high: float) -> tuple[float, float] | None:
-    """Bounds of a part of dates or times by its name, such as birth_month or HourOfDay; None for others."""
-    words = re.findall(r"[^\W\d_]+", re.sub("(?<=[a-z])(?=[A-Z])", "_", name).casefold())
-    if not words or "per" in words:
-        return None
-    part = words[0] if words[1:2] == ["of"] else words[-1]
-    ranges = next((each for names, each in _CALENDAR.items() if part in names.split()), ())
-    return next((ends for ends in ranges if ends[0] <= low and ends[1] / 2 < high <= ends[1]), None)
 
 
 def _limits(low: float, high: float, point: Counter[float]) -> tuple[float, float]:

@@ -13,6 +13,16 @@ from pathlib import Path
 _SIGNS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i"})
 _UNIT_BEHIND = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Pattern of a unit behind a column's name, as in "weight (kg)"."""
+_CALENDAR = {
+    "month monat mois mes mese maand": ((1.0, 12.0), (0.0, 11.0)),
+    "day tag jour dia giorno dag": ((1.0, 31.0),),
+    "hour hr stunde heure hora ora uur": ((0.0, 23.0), (0.0, 24.0)),
+    "minute second sekunde": ((0.0, 59.0), (0.0, 60.0)),
+    "week woche semaine semana": ((1.0, 53.0), (0.0, 53.0)),
+    "quarter quartal trimestre": ((1.0, 4.0),),
+}
+"""Last words of the names of parts of dates and times, with their ranges: rounded outwards, made rows would
+have an hour 27 and a minute 60."""
 
 
 def plain(text: str) -> str:
@@ -164,3 +174,13 @@ def _letters(cells: Iterable[str]) -> set[str]:
 def same_meaning(name: str, other: str) -> bool:
     """Check whether two names of columns are words for one thing in two languages."""
     return any({plain_name(name), plain_name(other)} <= words for words in _COLUMNS)
+
+
+def of_calendar(name: str, low: float, high: float) -> tuple[float, float] | None:
+    """Bounds of a part of dates or times by its name, such as birth_month or HourOfDay; None for others."""
+    words = re.findall(r"[^\W\d_]+", re.sub("(?<=[a-z])(?=[A-Z])", "_", name).casefold())
+    if not words or "per" in words:
+        return None
+    part = words[0] if words[1:2] == ["of"] else words[-1]
+    ranges = next((each for names, each in _CALENDAR.items() if part in names.split()), ())
+    return next((ends for ends in ranges if ends[0] <= low and ends[1] / 2 < high <= ends[1]), None)
