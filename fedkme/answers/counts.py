@@ -287,11 +287,11 @@ class CountEvidence:
     def _told(self, place: int) -> ToldMean | None:
         """Mean of a number's score by value; None where it was not released."""
         products = self._release.products
-        of = next((each.of for each in products.values if each.column == place), None) if products else None
-        if products is None or of is None:
+        scores = {} if products is None else {each.column: each.of for each in products.values}
+        if products is None or place not in scores:
             return None
         mean = products.value_mean(place, None, self.rows)
-        return ToldMean(np.array(of) / SCORE_STEPS, mean, products.sigma / self.rows)
+        return ToldMean(np.array(scores[place]) / SCORE_STEPS, mean, products.sigma / self.rows)
 
     def _points(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> CellPoints:
         key = place, binning is self.finer, cuts, pieces

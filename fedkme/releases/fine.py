@@ -250,14 +250,11 @@ class FineShares:
     @cached_property
     def shares(self) -> FloatArray:
         """Estimated shares of the fine cells, (n,); unbiased, so some may be below 0."""
+        if self.told is not None:
+            return self.law([*np.eye(len(self.fine))])[0]
         more = self._weights * (self.coarse - self._summed(self.fine)) / self._sizes
         shares = self.fine + self._parts * more[self.within]
-        shares += self._parts * ((1.0 - shares.sum()) / self._parts.sum())
-        if self.told is not None:
-            _, covariance = self._counted([self.told.scores, *np.eye(len(shares))])
-            gain = covariance[0, 1:] / (covariance[0, 0] + self.told.sigma**2)
-            shares += gain * (self.told.mean - self.told.scores @ shares)
-        return np.asarray(shares)
+        return np.asarray(shares + self._parts * ((1.0 - shares.sum()) / self._parts.sum()))
 
     def law(self, functions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Estimate means of functions of a fine cell, (n,) each, with the covariance of their noise."""
