@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from fedkme.drafts.dialect import detect_file
-from fedkme.drafts.words import NOUNS, means_nothing
+from fedkme.drafts.words import NOUNS, means_nothing, words_of
 from fedkme.tables.axis import MAY_BE_CODES
 from fedkme.tables.cells import Cells, columns_of, normal, plain_number, texts
 from fedkme.tables.data_file import DataFile
@@ -370,12 +369,8 @@ def _is_name(compact: str, words: frozenset[str]) -> bool:
 
 def _compact(name: str) -> tuple[str, frozenset[str]]:
     """Letters of a column's name in small letters without accents, joined and as words."""
-    spaced = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Ý])", " ", name)
-    decomposed = unicodedata.normalize("NFKD", spaced.casefold())
-    plain = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
-    words = [word.translate(_LETTERS) for word in re.findall(r"[^\W\d_]+", plain)]
+    words = words_of(name)
     return "".join(words), frozenset(words)
 
 
 _NAMELESS = re.compile(r"column( \d+)?")
-_LETTERS = str.maketrans({"ø": "o", "å": "a", "æ": "ae", "ł": "l", "đ": "d"})

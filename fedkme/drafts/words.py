@@ -13,16 +13,16 @@ from pathlib import Path
 _SIGNS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i"})
 _UNIT_BEHIND = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Pattern of a unit behind a column's name, as in "weight (kg)"."""
-_CALENDAR = {
-    "month monat mois mes mese maand": ((1.0, 12.0), (0.0, 11.0)),
-    "day tag jour dia giorno dag": ((1.0, 31.0),),
-    "hour hr stunde heure hora ora uur": ((0.0, 23.0), (0.0, 24.0)),
-    "minute second sekunde": ((0.0, 59.0), (0.0, 60.0)),
-    "week woche semaine semana": ((1.0, 53.0), (0.0, 53.0)),
-    "quarter quartal trimestre": ((1.0, 4.0),),
+_LETTERS = str.maketrans({"ø": "o", "å": "a", "æ": "ae", "ł": "l", "đ": "d"})
+_RANGES = {
+    "month": ((1.0, 12.0), (0.0, 11.0)),
+    "day": ((1.0, 31.0),),
+    "hour": ((0.0, 23.0), (0.0, 24.0)),
+    "minute": ((0.0, 59.0), (0.0, 60.0)),
+    "week": ((1.0, 53.0), (0.0, 53.0)),
+    "quarter": ((1.0, 4.0),),
 }
-"""Last words of the names of parts of dates and times, with their ranges: rounded outwards, made rows would
-have an hour 27 and a minute 60."""
+"""Ranges of parts of dates and times: rounded outwards, made rows would have an hour 27 and a minute 60."""
 
 
 def plain(text: str) -> str:
@@ -60,6 +60,7 @@ SCALES = _words(_FILE["scales"])
 """Units and words behind some numbers of a column that make these no like of those without."""
 NOUNS = {meaning: frozenset(words.split()) for meaning, words in _FILE["nouns"].items()}
 """Words in names of columns, by what the columns tell."""
+_CALENDAR = {word: _RANGES[part] for part, words in _FILE["calendar"].items() for word in words.split()}
 _Sides = tuple[frozenset[str], frozenset[str]]
 _SEXES = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")
 """Letters for male and female in one column: m and w in German, h and m in Spanish, f and n in Hungarian."""
@@ -176,11 +177,18 @@ def same_meaning(name: str, other: str) -> bool:
     return any({plain_name(name), plain_name(other)} <= words for words in _COLUMNS)
 
 
+def words_of(name: str) -> list[str]:
+    """Words of a column's name in order, in small letters without accents; birthMonth has two."""
+    spaced = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Ý])", " ", name)
+    decomposed = unicodedata.normalize("NFKD", spaced.casefold())
+    letters = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
+    return [word.translate(_LETTERS) for word in re.findall(r"[^\W\d_]+", letters)]
+
+
 def of_calendar(name: str, low: float, high: float) -> tuple[float, float] | None:
     """Bounds of a part of dates or times by its name, such as birth_month or HourOfDay; None for others."""
-    words = re.findall(r"[^\W\d_]+", re.sub("(?<=[a-z])(?=[A-Z])", "_", name).casefold())
+    words = words_of(name)
     if not words or "per" in words:
         return None
-    part = words[0] if words[1:2] == ["of"] else words[-1]
-    ranges = next((each for names, each in _CALENDAR.items() if part in names.split()), ())
+    ranges = _CALENDAR.get(words[0] if words[1:2] == ["of"] else words[-1], ())
     return next((ends for ends in ranges if ends[0] <= low and ends[1] / 2 < high <= ends[1]), None)
