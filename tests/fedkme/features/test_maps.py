@@ -26,7 +26,7 @@ from fedkme.features.hermite import (
     hermite_functions,
     rho_of_length,
 )
-from fedkme.features.kernel_points import PointsMap, PointsSpec, rbf
+from fedkme.features.kernel_points import PointsSpec, rbf
 from fedkme.features.maps import MAPS, ROW_UNIT, EmbeddingMap, MapSpec, spec_from_json
 from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
 from fedkme.tables.schema import Category, Numeric, Schema
@@ -306,43 +306,6 @@ def test_products_of_unknown_or_too_many_columns_are_refused() -> None:
         HermiteProductSpec(order=3, length=0.3, columns=(0, 5)).make(SCHEMA)
     with pytest.raises(ConfigError, match="larger"):
         HermiteProductSpec(order=300, length=0.3, columns=(0, 2, 3)).make(SCHEMA)
-
-
-# Points
-
-
-def test_points_embed_orthonormally() -> None:
-    # MATH.md 2: alpha = L^-1 k_z(x). On the points themselves inner products are the kernel's.
-    z = model_points(12, 4)
-    phi = PointsSpec.of(z, 0.7).make(SCHEMA)
-    assert isinstance(phi, PointsMap)
-    assert phi.norm_bound == 1.0
-    features = phi.of_model(z)
-    np.testing.assert_allclose(features @ features.T, rbf(z, z, 0.7), atol=1e-10)
-    factor = np.linalg.cholesky(rbf(z, z, 0.7))
-    x = model_points(5, 9)
-    np.testing.assert_allclose(phi.of_model(x), np.linalg.solve(factor, rbf(z, x, 0.7)).T, atol=1e-9)
-
-
-def test_points_in_files_of_0_2_0_are_read() -> None:
-    spec = PointsSpec.of(model_points(3, 5), 0.7)
-    plain = {**spec.model_dump(mode="json"), "whitening": None}
-    assert spec_from_json(plain) == spec
-    with pytest.raises(ConfigError, match="whitening"):
-        spec_from_json({**plain, "whitening": "AAAAAAAA8D8="})
-
-
-def test_dependent_points_are_refused() -> None:
-    z = model_points(3, 4)
-    with pytest.raises(ConfigError, match="depend"):
-        PointsSpec.of(np.concatenate([z, z]), 0.7).make(SCHEMA)
-    with pytest.raises(ConfigError, match="depend"):
-        PointsSpec.of(np.concatenate([z, z + 1e-9]), 0.7).make(SCHEMA)
-
-
-def test_points_of_another_space_are_refused() -> None:
-    with pytest.raises(ConfigError, match="4 columns"):
-        PointsSpec.of(np.zeros((2, 4)), 0.7).make(SCHEMA)
 
 
 # Specs
