@@ -20,9 +20,9 @@ from fedkme.tables.table import Table
 from lab.experiments.cells_draw import SEEDS, Build, ExperimentDraw, draw_of, labels_of
 from lab.experiments.cells_tables import tables
 from sim.scenarios.base import Scenario, generator, random_rows
-from sim.scenarios.digits import Digits, build_digits
-from sim.scenarios.hospitals import Hospitals, build_hospitals
-from sim.scenarios.mnist import Mnist, build_mnist
+from sim.scenarios.digits import Digits
+from sim.scenarios.hospitals import Hospitals
+from sim.scenarios.mnist import Mnist
 from sim.scenarios.states import read_acs
 
 ROWS = 12_000
@@ -47,12 +47,12 @@ def _images(
 ) -> ExperimentDraw:
     if data == "digits":
         config = Digits(copies=10, owners=owners, validation_fraction=0.25)
-        scenario = build_digits(config, seed)
+        scenario = config.build(seed)
     else:
         file = folder / ("mnist.npz" if data == "mnist" else "fashion_mnist.npz")
         total = 1443 if data == "mnist" else 1429  # target rows of the test part in the ratio 70/30
         settings = Mnist(path=file, rows=pool, owners=owners, validation_fraction=rows / total)
-        scenario = build_mnist(settings, seed, None)
+        scenario = settings.build(seed)
     if kind == "mixed":
         scenario = _mixed(scenario, seed)
     return draw_of(f"{data}-{kind}{owners}", scenario, 0.0103 if data == "mnist" else None)
@@ -91,7 +91,7 @@ def _hospitals(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """D_v is half of the Hungarian hospital's patients but for those it owns; `rows` is not used."""
     file = folder / "heart_disease_4hospitals.parquet"
     config = Hospitals(path=file, validation_fraction=0.5, test_fraction=0.25)
-    return draw_of("hospitals", build_hospitals(config, seed, None), None)
+    return draw_of("hospitals", config.build(seed), None)
 
 
 def _isolet(folder: Path, rows: int, seed: int) -> ExperimentDraw:

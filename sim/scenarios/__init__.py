@@ -8,13 +8,13 @@ from typing import Annotated, TypeAlias, get_args
 from pydantic import Field
 
 from fedkme.errors import ConfigError, DataError
-from sim.scenarios.adult import Adult, build_adult
+from sim.scenarios.adult import Adult
 from sim.scenarios.base import Frames, Scenario
-from sim.scenarios.digits import Digits, build_digits
-from sim.scenarios.hospitals import Hospitals, build_hospitals
-from sim.scenarios.mnist import Mnist, build_mnist
-from sim.scenarios.states import States, build_states
-from sim.scenarios.tables import Csv, build_csv
+from sim.scenarios.digits import Digits
+from sim.scenarios.hospitals import Hospitals
+from sim.scenarios.mnist import Mnist
+from sim.scenarios.states import States
+from sim.scenarios.tables import Csv
 from sim.shipped import shipped
 
 _Kind: TypeAlias = Digits | Mnist | Hospitals | Adult | States | Csv | Frames
@@ -23,15 +23,12 @@ SCENARIO_KEYS = frozenset(key for kind in get_args(_Kind) for key in kind.model_
 """Keys that the [scenario] table of any kind has."""
 
 
-def build_scenario(
-    config: ScenarioConfig, seed: int, base_dir: Path | None = None, at_once: bool = True
-) -> Scenario:
+def build_scenario(config: ScenarioConfig, seed: int, at_once: bool = True) -> Scenario:
     """Give every party its rows; equal seeds give equal rows.
 
     Args:
-        config: the [scenario] table.
+        config: the [scenario] table; relative paths start at the current folder (`anchored`).
         seed: seed of everything random in the scenario.
-        base_dir: folder in which relative paths start; default: the current folder.
         at_once: make all owners' tables now, so that a wrong table is reported before the run; otherwise each
             table is made at its first use, if the kind of scenario allows it.
 
@@ -40,25 +37,7 @@ def build_scenario(
         DataError: rows do not fit the schema, or there is nothing to match.
         MissingDependencyError: an optional package is missing.
     """
-    match config:
-        case Digits():
-            scenario = build_digits(config, seed)
-        case Mnist():
-            scenario = build_mnist(config, seed, base_dir)
-        case Hospitals():
-            scenario = build_hospitals(config, seed, base_dir)
-        case Adult():
-            scenario = build_adult(config, seed, base_dir)
-        case States():
-            scenario = build_states(config, seed, base_dir)
-        case Csv():
-            scenario = build_csv(config, seed, base_dir)
-        case Frames():
-            raise ConfigError(
-                "the rows of scenario 'frames' were data frames of a program",
-                "Call fedkme.summarize or fedkme.release again, or write the rows to files and use kind = "
-                '"csv".',
-            )
+    scenario = config.build(seed)
     if not len(scenario.validation) and not (isinstance(config, Csv) and config.validation is None):
         cause = f"scenario {scenario.name}: the validation set D_v has no rows"
         raise DataError(cause, "Give it rows, or a larger share of the target's.")

@@ -44,6 +44,48 @@ class Adult(Settings):
     seeds: int = Field(150, ge=0)
     """Seed rows, drawn uniformly from the public domain."""
 
+    def build(self, seed: int) -> Scenario:
+        """Draw the test rows from all rows and D_v from the target; deal the rest to the owners.
+
+        Raises:
+            ConfigError: no such file.
+            DataError: the file does not fit the schema, or has too few rows of the target.
+        """
+        schema = public_schema()
+        if self.path == STAND_IN:
+            table = table_from_columns(invented_columns(schema, {"": 12_000}), schema, "adult")
+        else:
+            table = load_table(locate(self.path, "path"), schema, "adult")
+        if table.labels is None:
+            raise DataError("adult: the file has no column 'income'", "Give a file with it.")
+        order = generator(seed, "adult", "split").permutation(len(table))
+        test, rest = np.split(order, [round(self.test_fraction * len(table))])
+        column, levels = next(
+            (place, spec.categories)
+            for place, spec in enumerate(schema.columns)
+            if isinstance(spec, Category) and spec.name == "education"
+        )
+        if self.target not in levels:
+            cause = f"scenario.target: there is no education {self.target!r}"
+            raise ConfigError(cause, f"Choose one of {', '.join(levels)}.")
+        candidates = rest[table.values[rest, column] == levels.index(self.target)]
+        if len(candidates) <= self.validation:
+            raise DataError(
+                "adult: the target has too few rows", "Set scenario.validation to a smaller number."
+            )
+        validation = candidates[: self.validation]
+        owned = np.setdiff1d(rest, validation)
+        shares = np.array_split(generator(seed, "adult", "owners").permutation(owned), self.owners)
+        parts = dict(zip(owner_names(self.owners), shares, strict=True))
+        return Scenario(
+            name="adult",
+            schema=schema,
+            owners=LazyTables(parts, lambda name: table.take(np.sort(parts[name]))),
+            validation=Table(table.values[np.sort(validation)]),
+            test=table.take(np.sort(test)),
+            seeds=random_rows(schema, self.seeds, generator(seed, "adult", "seeds")),
+        )
+
 
 def public_schema() -> Schema:
     """Make the domain of the papers' experiments, with an atom at 0 and a logarithmic scale for `GAINS`."""
@@ -51,44 +93,3 @@ def public_schema() -> Schema:
     skewed = {"atoms": (0.0,), "scale": "log"}
     columns = (spec.model_copy(update=skewed) if spec.name in GAINS else spec for spec in base.columns)
     return base.model_copy(update={"columns": tuple(columns)})
-
-
-def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
-    """Draw the test rows from all rows and D_v from the target; deal the rest to the owners.
-
-    Raises:
-        ConfigError: no such file.
-        DataError: the file does not fit the schema, or has too few rows of the target.
-    """
-    schema = public_schema()
-    if config.path == STAND_IN:
-        table = table_from_columns(invented_columns(schema, {"": 12_000}), schema, "adult")
-    else:
-        table = load_table(locate(config.path, "path", base_dir), schema, "adult")
-    if table.labels is None:
-        raise DataError("adult: the file has no column 'income'", "Give a file with it.")
-    order = generator(seed, "adult", "split").permutation(len(table))
-    test, rest = np.split(order, [round(config.test_fraction * len(table))])
-    column, levels = next(
-        (place, spec.categories)
-        for place, spec in enumerate(schema.columns)
-        if isinstance(spec, Category) and spec.name == "education"
-    )
-    if config.target not in levels:
-        cause = f"scenario.target: there is no education {config.target!r}"
-        raise ConfigError(cause, f"Choose one of {', '.join(levels)}.")
-    candidates = rest[table.values[rest, column] == levels.index(config.target)]
-    if len(candidates) <= config.validation:
-        raise DataError("adult: the target has too few rows", "Set scenario.validation to a smaller number.")
-    validation = candidates[: config.validation]
-    owned = np.setdiff1d(rest, validation)
-    shares = np.array_split(generator(seed, "adult", "owners").permutation(owned), config.owners)
-    parts = dict(zip(owner_names(config.owners), shares, strict=True))
-    return Scenario(
-        name="adult",
-        schema=schema,
-        owners=LazyTables(parts, lambda name: table.take(np.sort(parts[name]))),
-        validation=Table(table.values[np.sort(validation)]),
-        test=table.take(np.sort(test)),
-        seeds=random_rows(schema, config.seeds, generator(seed, "adult", "seeds")),
-    )

@@ -80,6 +80,16 @@ class Frames(Settings):
 
     kind: Literal["frames"] = "frames"
 
+    def build(self, seed: int) -> Scenario:
+        """Refuse: the rows were never written.
+
+        Raises:
+            ConfigError: always.
+        """
+        cause = "the rows of scenario 'frames' were data frames of a program"
+        remedy = "Call fedkme.summarize or fedkme.release again, or write the rows to files and use kind ="
+        raise ConfigError(cause, f'{remedy} "csv".')
+
 
 class LazyTables(Mapping[str, Table]):
     """Owners' tables by name; each is made at its first use, so that a process makes only its own tables."""
@@ -221,13 +231,13 @@ def random_rows(schema: Schema, count: int, rng: np.random.Generator) -> Table |
     return Table(schema.decode(rng.random((count, schema.encoded_width)))) if count else None
 
 
-def locate(path: Path, key: str, base_dir: Path | None) -> Path:
+def locate(path: Path, key: str) -> Path:
     """Find the file that a scenario names.
 
     Raises:
         ConfigError: there is no such file; names the key.
     """
-    file = place(path, base_dir)
+    file = place(path, None)
     if not file.is_file():
         given = f"with --set scenario.{key}=FILE"
         bring = f"`fedkme data {kind[0]}` brings it; or name it {given}." if (kind := set_of(file)) else ""

@@ -43,37 +43,36 @@ class Digits(DigitSplit):
     copies: int = Field(default=1, ge=1, le=1000)
     """Rows for each row of owners, validation and test: the row itself and jittered copies (see `jitter`)."""
 
+    def build(self, seed: int) -> Scenario:
+        """Lay out the digits; a row and its copies are in one party only.
 
-def build_digits(config: Digits, seed: int) -> Scenario:
-    """Lay out the digits; a row and its copies are in one party only.
+        Raises:
+            MissingDependencyError: scikit-learn is not installed.
+            ConfigError: more seed rows than there are.
+        """
+        images, labels = load_images()
+        of_targets = np.flatnonzero(np.isin(labels, self.targets))
+        held_back, _ = cut(labels, of_targets, self.test_fraction, generator(seed, "digits", "held back"))
+        target = sample_targets(labels, held_back, self, generator(seed, "digits", "ratio"))
+        validation, test = cut(
+            labels, target, self.validation_fraction, generator(seed, "digits", "validation")
+        )
+        others = np.setdiff1d(np.arange(len(labels)), target)
+        seeds = draw(others, self.seeds, "seeds", generator(seed, "digits", "seeds"))
+        owners = deal(labels, np.setdiff1d(others, seeds), self, generator(seed, "digits", "owners"))
 
-    Raises:
-        MissingDependencyError: scikit-learn is not installed.
-        ConfigError: more seed rows than there are.
-    """
-    images, labels = load_images()
-    of_targets = np.flatnonzero(np.isin(labels, config.targets))
-    held_back, _ = cut(labels, of_targets, config.test_fraction, generator(seed, "digits", "held back"))
-    target = sample_targets(labels, held_back, config, generator(seed, "digits", "ratio"))
-    validation, test = cut(
-        labels, target, config.validation_fraction, generator(seed, "digits", "validation")
-    )
-    others = np.setdiff1d(np.arange(len(labels)), target)
-    seeds = draw(others, config.seeds, "seeds", generator(seed, "digits", "seeds"))
-    owners = deal(labels, np.setdiff1d(others, seeds), config, generator(seed, "digits", "owners"))
+        def table(name: str, rows: Rows) -> Table:
+            jittered = jitter(images[rows], self.copies, generator(seed, "digits", "copies", name))
+            return Table(jittered, np.tile(labels[rows], self.copies))
 
-    def table(name: str, rows: Rows) -> Table:
-        jittered = jitter(images[rows], config.copies, generator(seed, "digits", "copies", name))
-        return Table(jittered, np.tile(labels[rows], config.copies))
-
-    return Scenario(
-        name="digits",
-        schema=SCHEMA,
-        owners=LazyTables(owners, lambda name: table(name, owners[name])),
-        validation=Table(table("validation", validation).values),
-        test=table("test", test),
-        seeds=Table(images[seeds], labels[seeds]) if config.seeds else None,
-    )
+        return Scenario(
+            name="digits",
+            schema=SCHEMA,
+            owners=LazyTables(owners, lambda name: table(name, owners[name])),
+            validation=Table(table("validation", validation).values),
+            test=table("test", test),
+            seeds=Table(images[seeds], labels[seeds]) if self.seeds else None,
+        )
 
 
 def jitter(images: NDArray[np.uint8], copies: int, rng: np.random.Generator) -> NDArray[np.uint8]:

@@ -38,37 +38,36 @@ class Hospitals(Settings):
             raise ValueError("'validation_fraction' and 'test_fraction' add up to more than 1")
         return self
 
+    def build(self, seed: int) -> Scenario:
+        """Give every hospital its rows; the target owns what D_v and the test set leave of its rows.
 
-def build_hospitals(config: Hospitals, seed: int, base_dir: Path | None) -> Scenario:
-    """Give every hospital its rows; the target owns what D_v and the test set leave of its rows.
-
-    Raises:
-        ConfigError: no such file.
-        DataError: the file does not fit the schema.
-    """
-    schema = domain("hospitals")
-    if config.path == STAND_IN:
-        columns = invented_columns(schema, dict.fromkeys(HOSPITALS, 300), _SITE)
-    else:
-        columns = read_columns(locate(config.path, "path", base_dir), "hospitals")
-    patients = table_from_columns(columns, schema, "hospitals")
-    schema.check(patients, "hospitals")
-    if patients.labels is None or _SITE not in columns:
-        cause = f"hospitals: the file has no column '{_SITE}' or no column 'num'"
-        raise DataError(cause, "Give a file with both.")
-    site = np.asarray(columns[_SITE])
-    rows = {name: np.flatnonzero(site == name) for name in HOSPITALS}
-    own = rows[config.target]
-    validation, rest = cut(
-        patients.labels, own, config.validation_fraction, generator(seed, "hospitals", "validation")
-    )
-    share = config.test_fraction / (1 - config.validation_fraction)
-    test, rows[config.target] = cut(patients.labels, rest, share, generator(seed, "hospitals", "test"))
-    return Scenario(
-        name="hospitals",
-        schema=schema,
-        owners={name: patients.take(rows[name]) for name in HOSPITALS},
-        validation=Table(patients.values[validation]),
-        test=patients.take(test),
-        seeds=random_rows(schema, config.seeds, generator(seed, "hospitals", "seeds")),
-    )
+        Raises:
+            ConfigError: no such file.
+            DataError: the file does not fit the schema.
+        """
+        schema = domain("hospitals")
+        if self.path == STAND_IN:
+            columns = invented_columns(schema, dict.fromkeys(HOSPITALS, 300), _SITE)
+        else:
+            columns = read_columns(locate(self.path, "path"), "hospitals")
+        patients = table_from_columns(columns, schema, "hospitals")
+        schema.check(patients, "hospitals")
+        if patients.labels is None or _SITE not in columns:
+            cause = f"hospitals: the file has no column '{_SITE}' or no column 'num'"
+            raise DataError(cause, "Give a file with both.")
+        site = np.asarray(columns[_SITE])
+        rows = {name: np.flatnonzero(site == name) for name in HOSPITALS}
+        own = rows[self.target]
+        validation, rest = cut(
+            patients.labels, own, self.validation_fraction, generator(seed, "hospitals", "validation")
+        )
+        share = self.test_fraction / (1 - self.validation_fraction)
+        test, rows[self.target] = cut(patients.labels, rest, share, generator(seed, "hospitals", "test"))
+        return Scenario(
+            name="hospitals",
+            schema=schema,
+            owners={name: patients.take(rows[name]) for name in HOSPITALS},
+            validation=Table(patients.values[validation]),
+            test=patients.take(test),
+            seeds=random_rows(schema, self.seeds, generator(seed, "hospitals", "seeds")),
+        )

@@ -37,43 +37,42 @@ class Mnist(DigitSplit):
     rows: int | None = Field(default=None, ge=1)
     """Training rows to use, drawn at random; default all."""
 
+    def build(self, seed: int) -> Scenario:
+        """Training rows go to the owners; D_v, test and seeds (of the other classes) come from the test part.
 
-def build_mnist(config: Mnist, seed: int, base_dir: Path | None) -> Scenario:
-    """Training rows go to the owners; D_v, test and seeds (of the other classes) come from the test part.
-
-    Raises:
-        ConfigError: no such file, or more seed or training rows than there are.
-        DataError: the file does not have this layout.
-    """
-    if config.path == STAND_IN:
-        arrays = invented_images(8000, 3000)
-    else:
-        arrays = read_arrays(locate(config.path, "path", base_dir), "mnist")
-    train, digits = _part(arrays, "train")
-    test, test_digits = _part(arrays, "test")
-    schema = Schema(
-        columns=(Numeric(name="pixel", bounds=(0, 255), count=train.values.shape[1], integer=True),),
-        label=Label(name="class", classes=CLASSES),
-    )
-    schema.check(train, "mnist, training part")
-    schema.check(test, "mnist, test part")
-    target = sample_targets(test_digits, np.arange(len(test)), config, generator(seed, "mnist", "ratio"))
-    fraction = config.validation_fraction
-    validation, scored = cut(test_digits, target, fraction, generator(seed, "mnist", "validation"))
-    others = np.flatnonzero(~np.isin(test_digits, config.targets))
-    seeds = draw(others, config.seeds, "seeds", generator(seed, "mnist", "seeds"))
-    used = np.arange(len(train))
-    if config.rows is not None:
-        used = draw(used, config.rows, "rows", generator(seed, "mnist", "rows"))
-    owners = deal(digits, used, config, generator(seed, "mnist", "owners"))
-    return Scenario(
-        name="mnist",
-        schema=schema,
-        owners=LazyTables(owners, lambda name: train.take(owners[name])),
-        validation=Table(test.values[validation]),
-        test=test.take(scored),
-        seeds=test.take(seeds) if config.seeds else None,
-    )
+        Raises:
+            ConfigError: no such file, or more seed or training rows than there are.
+            DataError: the file does not have this layout.
+        """
+        if self.path == STAND_IN:
+            arrays = invented_images(8000, 3000)
+        else:
+            arrays = read_arrays(locate(self.path, "path"), "mnist")
+        train, digits = _part(arrays, "train")
+        test, test_digits = _part(arrays, "test")
+        schema = Schema(
+            columns=(Numeric(name="pixel", bounds=(0, 255), count=train.values.shape[1], integer=True),),
+            label=Label(name="class", classes=CLASSES),
+        )
+        schema.check(train, "mnist, training part")
+        schema.check(test, "mnist, test part")
+        target = sample_targets(test_digits, np.arange(len(test)), self, generator(seed, "mnist", "ratio"))
+        fraction = self.validation_fraction
+        validation, scored = cut(test_digits, target, fraction, generator(seed, "mnist", "validation"))
+        others = np.flatnonzero(~np.isin(test_digits, self.targets))
+        seeds = draw(others, self.seeds, "seeds", generator(seed, "mnist", "seeds"))
+        used = np.arange(len(train))
+        if self.rows is not None:
+            used = draw(used, self.rows, "rows", generator(seed, "mnist", "rows"))
+        owners = deal(digits, used, self, generator(seed, "mnist", "owners"))
+        return Scenario(
+            name="mnist",
+            schema=schema,
+            owners=LazyTables(owners, lambda name: train.take(owners[name])),
+            validation=Table(test.values[validation]),
+            test=test.take(scored),
+            seeds=test.take(seeds) if self.seeds else None,
+        )
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> tuple[Table, NDArray[Any]]:

@@ -56,35 +56,36 @@ class States(Settings):
             raise ValueError("'crowd', 'target' and 'public' are three regions")
         return self
 
+    def build(self, seed: int) -> Scenario:
+        """Lay out the regions; every row is in one party only.
 
-def build_states(config: States, seed: int, base_dir: Path | None) -> Scenario:
-    """Lay out the regions; every row is in one party only.
-
-    Raises:
-        ConfigError: no such file, or more seed rows than the public region has.
-        DataError: the file does not fit, or a region has no rows.
-    """
-    if config.path == STAND_IN:
-        table, regions, schema = _invented(config)
-    else:
-        read = read_acs if config.data == "acs" else read_allstate
-        table, regions, schema = read(locate(config.path, "path", base_dir))
-    labels = table.labels if table.labels is not None else np.zeros(len(table), np.int64)
-    crowd, target, public = (_rows_of(name, regions) for name in (config.crowd, config.target, config.public))
-    held, owned = cut(labels, target, config.held_back, generator(seed, "states", "held back"))
-    validation, test = cut(labels, held, config.validation_fraction, generator(seed, "states", "validation"))
-    seeds = draw(public, config.seeds, "seeds", generator(seed, "states", "seeds"))
-    parts = np.array_split(generator(seed, "states", "owners").permutation(crowd), config.owners)
-    owners = dict(zip(owner_names(config.owners), map(table.take, parts), strict=True))
-    first = next(iter(owners))
-    return Scenario(
-        name="states",
-        schema=schema,
-        owners=owners | {first: joined([owners[first], table.take(owned)])},
-        validation=Table(table.values[validation]),
-        test=table.take(test),
-        seeds=table.take(seeds) if config.seeds else None,
-    )
+        Raises:
+            ConfigError: no such file, or more seed rows than the public region has.
+            DataError: the file does not fit, or a region has no rows.
+        """
+        if self.path == STAND_IN:
+            table, regions, schema = _invented(self)
+        else:
+            read = read_acs if self.data == "acs" else read_allstate
+            table, regions, schema = read(locate(self.path, "path"))
+        labels = table.labels if table.labels is not None else np.zeros(len(table), np.int64)
+        crowd, target, public = (_rows_of(name, regions) for name in (self.crowd, self.target, self.public))
+        held, owned = cut(labels, target, self.held_back, generator(seed, "states", "held back"))
+        validation, test = cut(
+            labels, held, self.validation_fraction, generator(seed, "states", "validation")
+        )
+        seeds = draw(public, self.seeds, "seeds", generator(seed, "states", "seeds"))
+        parts = np.array_split(generator(seed, "states", "owners").permutation(crowd), self.owners)
+        owners = dict(zip(owner_names(self.owners), map(table.take, parts), strict=True))
+        first = next(iter(owners))
+        return Scenario(
+            name="states",
+            schema=schema,
+            owners=owners | {first: joined([owners[first], table.take(owned)])},
+            validation=Table(table.values[validation]),
+            test=table.take(test),
+            seeds=table.take(seeds) if self.seeds else None,
+        )
 
 
 def _rows_of(region: str, regions: Regions) -> Rows:

@@ -84,45 +84,44 @@ class Csv(Settings):
             raise ValueError("'table' and 'site_column' belong together")
         return self
 
+    def build(self, seed: int) -> Scenario:
+        """Read every file and check it against the schema.
 
-def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
-    """Read every file and check it against the schema.
+        Raises:
+            ConfigError: a file is missing; names the key.
+            SchemaError: the schema is inconsistent.
+            DataError: a file does not fit the schema; names party and column.
+        """
+        schema = load_schema(locate(self.schema_file, "schema_file"))
 
-    Raises:
-        ConfigError: a file is missing; names the key.
-        SchemaError: the schema is inconsistent.
-        DataError: a file does not fit the schema; names party and column.
-    """
-    schema = load_schema(locate(config.schema_file, "schema_file", base_dir))
+        def table(source: Source, key: str, party: str, of_persons: bool = False) -> Table:
+            return load_table(_located(source, key), schema, party, of_persons=of_persons)
 
-    def table(source: Source, key: str, party: str, of_persons: bool = False) -> Table:
-        return load_table(_located(source, key, base_dir), schema, party, of_persons=of_persons)
-
-    if isinstance(config.seeds, int):
-        seeds = random_rows(schema, config.seeds, generator(seed, "csv", "seeds"))
-    else:
-        seeds = table(config.seeds, "seeds", "seeds")
-    nothing = Table(np.empty((0, schema.width)))
-    owners: Mapping[str, Table]
-    if config.table and config.site_column:
-        source = _located(config.table, "table", base_dir)
-        owners = dict(sorted(tables_of_sites(source, config.site_column, config.least_rows, schema).items()))
-    else:
-        files = {owner.name: owner for owner in config.owners or ()}
-        owners = LazyTables(sorted(files), lambda name: table(files[name], f"owners.{name}", name, True))
-    return Scenario(
-        name="csv",
-        schema=schema,
-        owners=owners,
-        validation=table(config.validation, "validation", "consumer", True) if config.validation else nothing,
-        test=table(config.test, "test", "test") if config.test else nothing,
-        seeds=seeds,
-    )
+        if isinstance(self.seeds, int):
+            seeds = random_rows(schema, self.seeds, generator(seed, "csv", "seeds"))
+        else:
+            seeds = table(self.seeds, "seeds", "seeds")
+        nothing = Table(np.empty((0, schema.width)))
+        owners: Mapping[str, Table]
+        if self.table and self.site_column:
+            source = _located(self.table, "table")
+            owners = dict(sorted(tables_of_sites(source, self.site_column, self.least_rows, schema).items()))
+        else:
+            files = {owner.name: owner for owner in self.owners or ()}
+            owners = LazyTables(sorted(files), lambda name: table(files[name], f"owners.{name}", name, True))
+        return Scenario(
+            name="csv",
+            schema=schema,
+            owners=owners,
+            validation=table(self.validation, "validation", "consumer", True) if self.validation else nothing,
+            test=table(self.test, "test", "test") if self.test else nothing,
+            seeds=seeds,
+        )
 
 
-def _located(source: Source, key: str, base_dir: Path | None) -> DataFile:
+def _located(source: Source, key: str) -> DataFile:
     file = as_file(source)
-    return file.model_copy(update={"path": locate(file.path, key, base_dir)})
+    return file.model_copy(update={"path": locate(file.path, key)})
 
 
 def tables_of_sites(file: DataFile, site_column: str, least_rows: int, schema: Schema) -> dict[str, Table]:

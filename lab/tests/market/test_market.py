@@ -24,14 +24,14 @@ from lab.market.run import Grid, Line, run
 from lab.market.score import score
 from lab.market.table import Setting, by_setting, compare, overview, tables
 from sim.progress import TableStep
-from sim.scenarios.digits import Digits, build_digits
+from sim.scenarios.digits import Digits
 from sim.sweep.table import FILE, read_rows, write_rows
 
 GRID = Grid(("digits-group5",), (90,), (20,), (2.0,), (1.0,), (0,), ("exact greedy", "uniform"))
 
 
 def build(folder: Path, rows: int, seed: int) -> ExperimentDraw:
-    return draw_of("small", build_digits(Digits(copies=1, seeds=60), seed), None)
+    return draw_of("small", Digits(copies=1, seeds=60).build(seed), None)
 
 
 @pytest.fixture(scope="module")

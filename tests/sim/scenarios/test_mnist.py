@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
 from sim.scenarios import build_scenario
-from sim.scenarios.base import Scenario, locate
+from sim.scenarios.base import Scenario, anchored, locate
 from sim.scenarios.mnist import Mnist
 from tests.sim.scenarios.contents import classes, content, data, same, tables
 
@@ -47,12 +47,12 @@ def check_mnist(scenario: Scenario, train: int) -> None:
 def test_mnist_layout(tmp_path: Path) -> None:
     # Appendix G on an .npz of MNIST's layout, with Fashion-MNIST's extra array, beside the scenario's file.
     small_mnist(tmp_path / "images.npz", split_exact_train=np.ones(600, bool))
-    config = Mnist(path=Path("images.npz"), seeds=100)
-    scenario = build_scenario(config, 0, tmp_path)
+    config = anchored(Mnist(path=Path("images.npz"), seeds=100), tmp_path)
+    scenario = build_scenario(config, 0)
     check_mnist(scenario, 600)
-    assert same(scenario, build_scenario(config, 0, tmp_path))
-    assert not same(scenario, build_scenario(config, 1, tmp_path))
-    part = build_scenario(config.model_copy(update={"rows": 250}), 0, tmp_path)
+    assert same(scenario, build_scenario(config, 0))
+    assert not same(scenario, build_scenario(config, 1))
+    part = build_scenario(config.model_copy(update={"rows": 250}), 0)
     assert sum(map(len, part.owners.values())) == 250
     assert content(part.test) == content(scenario.test)
 
@@ -87,15 +87,16 @@ def test_a_missing_file_names_its_key(tmp_path: Path, monkeypatch: pytest.Monkey
     # Cause and remedy. A path of the environment starts at the current folder.
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"--set scenario\.path=FILE\.$"):
-        build_scenario(Mnist(path=Path("absent.npz")), 0, tmp_path)
+        build_scenario(Mnist(path=Path("absent.npz")), 0)
     monkeypatch.delenv("FEDKME_DATA", raising=False)
     with pytest.raises(ConfigError, match="variable of the environment"):
-        build_scenario(Mnist(path=Path("$FEDKME_DATA/mnist.npz")), 0, tmp_path)
+        build_scenario(Mnist(path=Path("$FEDKME_DATA/mnist.npz")), 0)
     (tmp_path / "mnist.npz").touch()
     monkeypatch.setenv("FEDKME_DATA", ".")
-    assert locate(Path("$FEDKME_DATA/mnist.npz"), "path", Path("elsewhere")) == tmp_path / "mnist.npz"
+    config = anchored(Mnist(path=Path("$FEDKME_DATA/mnist.npz")), Path("elsewhere"))
+    assert config.path == tmp_path / "mnist.npz"
     # Without the variable, a data folder beside the current one is looked into.
     monkeypatch.delenv("FEDKME_DATA")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mnist.npz").touch()
-    assert locate(Path("$FEDKME_DATA/mnist.npz"), "path", None) == tmp_path / "data" / "mnist.npz"
+    assert locate(Path("$FEDKME_DATA/mnist.npz"), "path") == tmp_path / "data" / "mnist.npz"

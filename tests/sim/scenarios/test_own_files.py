@@ -14,6 +14,7 @@ from fedkme.errors import ConfigError, DataError, SchemaError
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from sim.scenarios import build_scenario
+from sim.scenarios.base import anchored
 from sim.scenarios.tables import Csv
 from tests.parties import MIXED
 
@@ -43,7 +44,7 @@ def csv_config(**changes: Any) -> Csv:
 
 def test_own_files(folder: Path) -> None:
     # A user's own files through a public schema with bounds and categories; one is empty.
-    scenario = build_scenario(csv_config(test="test.csv", seeds="public.npz"), 0, folder)
+    scenario = build_scenario(anchored(csv_config(test="test.csv", seeds="public.npz"), folder), 0)
     assert {name: len(owner) for name, owner in scenario.owners.items()} == {"north": 2, "south": 0}
     assert list(scenario.owners) == ["north", "south"]
     assert scenario.validation.labels is not None  # as in a deployment, whose runs count by class
@@ -56,9 +57,9 @@ def test_own_files(folder: Path) -> None:
 
 def test_what_own_files_may_leave_out(folder: Path) -> None:
     # Csv: test and seeds are optional; seeds may be drawn from the public domain.
-    scenario = build_scenario(csv_config(), 0, folder)
+    scenario = build_scenario(anchored(csv_config(), folder), 0)
     assert (len(scenario.test), scenario.seeds) == (0, None)
-    drawn = build_scenario(csv_config(seeds=40), 0, folder).seeds
+    drawn = build_scenario(anchored(csv_config(seeds=40), folder), 0).seeds
     assert drawn is not None
     scenario.schema.check(drawn, "seeds")
     assert set(drawn.values[:, 1]) == {0, 1}
@@ -67,7 +68,7 @@ def test_what_own_files_may_leave_out(folder: Path) -> None:
 def test_owners_as_a_list(folder: Path) -> None:
     # Duplicate owner names.
     owner = {"name": "north", "path": "north.csv"}
-    assert list(build_scenario(csv_config(owners=[owner]), 0, folder).owners) == ["north"]
+    assert list(build_scenario(anchored(csv_config(owners=[owner]), folder), 0).owners) == ["north"]
     with pytest.raises(ConfigError, match="two owners have the name 'north'"):
         csv_config(owners=[owner, owner])
 
@@ -103,4 +104,4 @@ def test_bad_own_files(folder: Path, case: str) -> None:
     spoil, error, message = BAD_FILES[case]
     spoil(folder)
     with pytest.raises(error, match=message):
-        build_scenario(csv_config(), 0, folder)
+        build_scenario(anchored(csv_config(), folder), 0)

@@ -13,7 +13,7 @@ from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError
 from fedkme.party import fault_of_name
 from sim.scenarios import build_scenario
-from sim.scenarios.base import Scenario
+from sim.scenarios.base import Scenario, anchored
 from sim.scenarios.sites import owner_names_of
 from sim.scenarios.tables import Csv
 
@@ -41,7 +41,8 @@ def folder(tmp_path: Path) -> Path:
 
 def built(folder: Path, **changes: Any) -> Scenario:
     files = {"schema_file": "schema.toml", "validation": "validation.csv", "table": "all.csv"}
-    return build_scenario(validate(Csv, files | {"site_column": "site"} | changes, "file.toml"), 0, folder)
+    config = validate(Csv, files | {"site_column": "site"} | changes, "file.toml")
+    return build_scenario(anchored(config, folder), 0)
 
 
 def ages(scenario: Scenario) -> dict[str, list[float]]:
