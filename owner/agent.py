@@ -268,7 +268,7 @@ async def join(
                 refused=refused,
                 left_out=left_out,
             )
-            runs = party.open(address, make)
+            runs = make(party, address)
             calls = curator_calls(settings, address, own, reporter)
             traces = open_now.enter_context(traced(settings, settings.name, reporter.say))
             serving = _serve(settings, calls, runs, timed_store, reporter, metrics, traces, new_journal)

@@ -12,19 +12,15 @@ from pathlib import Path
 from fedkme.errors import FedkmeError
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
-from fedkme.protocol import AuctionTerms, CellTerms, Consider, Invitation, SumTerms
+from fedkme.protocol import AuctionTerms, CellTerms, Invitation, SumTerms
 from fedkme.store import Store
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
-from owner.consent.gate import OwnerGate, SentRows
-from owner.consent.history import History
-from owner.consent.policy import Policy
-from owner.consent.pools import RowPools
+from owner.consent.gate import OwnerGate
 from owner.handler import RunHandler
 from owner.keyring import KeyRing
-from owner.runs import Outbox, RunManager
 from owner.settings import PolicySettings
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
@@ -63,50 +59,6 @@ class OwnerParty:
     revoked: Callable[[bytes], None] | None = None
     refused: Callable[[str, FedkmeError], None] | None = None
     left_out: Callable[[str, FedkmeError], None] = lambda run, reason: None
-
-    def open(self, curator: str = "", make: Callable[..., RunManager] = RunManager) -> RunManager:
-        """Continue the runs in the store, for the curator at an address.
-
-        `make` is the class that answers directives.
-
-        Raises:
-            StoreError: the store cannot be read.
-            LedgerError: a line is no entry of a ledger.
-        """
-        data, settings = self.table.digest(), self.policy
-        history = History(self.name, self.store, data)
-        history.read()
-        sent = SentRows(history.rows)
-        pools = RowPools(self.store, data, len(self.table), self.noise_for("pool"), settings)
-        policy = Policy(
-            self.name, settings, self.schema, self.store, history, pools, self.approvals, self.clock
-        )
-        keys = KeyRing(self.name, self.identity, self.revoked)
-
-        def open_handler(invitation: Invitation, outbox: Outbox) -> RunHandler:
-            gate = OwnerGate(self.name, outbox, sent, policy, self.refused)
-            return self.handler(invitation, gate, keys)
-
-        def consider(request: Consider) -> None:
-            self.schema.check_digest(request.schema, f"the curator and {self.name}")
-            OwnerGate(self.name, policy=policy, refused=self.refused).consider(request)
-
-        return make(
-            self.name,
-            curator,
-            data,
-            self.store,
-            sent,
-            open_handler,
-            settings.runs_at_once,
-            keys,
-            self.identity,
-            pools.most,
-            self.refused,
-            consider,
-            self.schema.digest(),
-            self.left_out,
-        )
 
     def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:
         """Make the handler of one run, by the terms of its invitation."""

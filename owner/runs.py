@@ -1,6 +1,6 @@
 """All runs of an owner: one handler per run; every answer is on disk before it leaves."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from fedkme import directives, errors
 from fedkme.documents import OwnerEntry
@@ -10,12 +10,11 @@ from fedkme.ledgers.departures import keep_departure
 from fedkme.ledgers.windows import place_in
 from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
-from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.protocol import Consider, Invitation
 from fedkme.sealed.offers import KeyOffer
-from fedkme.store import OPEN, Store
+from fedkme.store import OPEN
 from fedkme.store.journal import Journal
 from fedkme.wire.journals import (
     digest_from_bytes,
@@ -23,10 +22,13 @@ from fedkme.wire.journals import (
     owner_entry_from_bytes,
     owner_entry_to_bytes,
 )
-from owner.consent.gate import SentRows
-from owner.consent.history import OVER
+from owner.consent.gate import OwnerGate, SentRows
+from owner.consent.history import OVER, History
+from owner.consent.policy import Policy
+from owner.consent.pools import RowPools
 from owner.handler import RunHandler
 from owner.keyring import KeyRing
+from owner.party import OwnerParty
 
 _KIND = "answer"
 ENDED = "ended"
@@ -52,62 +54,38 @@ class Outbox:
 
 
 class RunManager:
-    """Answers directives of any number of runs, and forgets finished runs."""
+    """Answers directives of any number of runs, and forgets finished runs.
 
-    def __init__(
-        self,
-        name: str,
-        curator: str,
-        data: bytes,
-        store: Store,
-        sent: SentRows,
-        open_handler: Callable[[Invitation, Outbox], RunHandler],
-        runs_at_once: int,
-        keys: KeyRing | None = None,
-        identity: Callable[[], Identity | None] = lambda: None,
-        rows: int = 0,
-        failed: Callable[[str, errors.FedkmeError], None] | None = None,
-        consider: Callable[[Consider], None] = lambda request: None,
-        schema: str = "",
-        left_out: Callable[[str, errors.FedkmeError], None] = lambda run, reason: None,
-    ) -> None:
-        """Continue the runs in the store.
+    Attributes:
+        rows: rows that a run may have at most.
+        schema: digest of the public schema that the owner holds.
+    """
 
-        Args:
-            name: the owner's name.
-            curator: the curator's address.
-            data: digest of the owner's rows; a run continues over the same rows only.
-            store: journal and ledger.
-            sent: count of the rows sent, over all runs.
-            open_handler: makes the handler of a run from its invitation; disclosures go to the outbox.
-            runs_at_once: runs that may be open at the same time.
-            keys: keys for sealed rows; None: the owner refuses runs whose rows go sealed.
-            identity: signs heads of the ledger; returns None in plaintext.
-            rows: rows that a run may have at most.
-            failed: receives each run that this owner cannot answer, with the error, for the owner's log:
-                its operator must hear of a full disk.
-            consider: raises for a summary that the owner would refuse, and logs the refusal.
-            schema: digest of the public schema that the owner holds.
-            left_out: receives each run that went on without this owner, with the curator's reason, once.
+    def __init__(self, party: OwnerParty, curator: str = "") -> None:
+        """Continue the runs in the owner's store, for the curator at an address.
+
+        Raises:
+            StoreError: the store cannot be read.
+            LedgerError: a line is no entry of a ledger.
         """
-        self.rows = rows
-        self.schema = schema
-        self._name = name
-        self._curator = curator
-        self._data = data
-        self._store = store
-        self._sent = sent
+        name, store, settings = party.name, party.store, party.policy
+        data = party.table.digest()  # a run continues over the same rows only
+        history = History(name, store, data)
+        history.read()
+        pools = RowPools(store, data, len(party.table), party.noise_for("pool"), settings)
+        self.rows, self.schema = pools.most, party.schema.digest()
+        self._party, self._name, self._store = party, name, store
+        self._curator, self._data = curator, data
+        self._sent = SentRows(history.rows)
+        self._policy = Policy(
+            name, settings, party.schema, store, history, pools, party.approvals, party.clock
+        )
+        self._keys = KeyRing(name, party.identity, party.revoked)
         self._ledger = stored_ledger(name, store)
-        self._heads = HeadLog(Role.OWNER, name, self._ledger, store, identity)
+        self._heads = HeadLog(Role.OWNER, name, self._ledger, store, party.identity)
         self._heads.check()
         self._journal = Journal(store, _KIND, owner_entry_to_bytes, owner_entry_from_bytes)
         self._outbox = Outbox(self._ledger)
-        self._open_handler = open_handler
-        self._keys = keys
-        self._runs_at_once = runs_at_once
-        self._failed = failed
-        self._consider = consider
-        self._left_out = left_out
         self._handlers: dict[str, RunHandler] = {}
         # Refusals by run, for this stream: the disk refused to store the answer.
         self._unkept: dict[str, directives.Refusal] = {}
@@ -136,7 +114,7 @@ class RunManager:
                     self._check_name(run)
                     self._forget(run)
                     if reason is not None and keep_departure(self._store, self._name, run, reason):
-                        self._left_out(run, reason.error())
+                        self._party.left_out(run, reason.error())
                     return None
                 case directives.OfferKeys(later):
                     self._check_name(run)
@@ -178,8 +156,8 @@ class RunManager:
                 self._handlers.pop(run, None)
 
     def _say(self, run: str, error: errors.FedkmeError) -> None:
-        if self._failed is not None:
-            self._failed(run, error)
+        if self._party.refused is not None:  # its operator must hear of a full disk
+            self._party.refused(run, error)
 
     def wait_s(self, directive: directives.Directive, taken_s: float) -> float:
         """Seconds that an answer must wait before it leaves, given the seconds that computing it took."""
@@ -189,7 +167,7 @@ class RunManager:
     def _offer(self, run: str) -> KeyOffer:
         """Offer keys for a run that has not begun; keys say nothing about rows, so nothing is stored."""
         self._check_name(run)
-        if self._keys is None or not run:
+        if not run:
             cause = f"{self._name} takes part in no runs whose rows go sealed"
             raise errors.PolicyError(cause, "Ask it for other summaries alone.")
         return self._keys.offer(run)
@@ -198,7 +176,8 @@ class RunManager:
         """Answer whether this owner would take part; no run begins, so nothing is stored."""
         self._check_name(request.run)
         try:
-            self._consider(request)
+            self._party.schema.check_digest(request.schema, f"the curator and {self._name}")
+            OwnerGate(self._name, policy=self._policy, refused=self._party.refused).consider(request)
         except (errors.BudgetError, errors.PolicyError) as error:  # the gate logged the refusal
             return directives.Refusal.of(error)
         return directives.Accepted(self.rows)
@@ -252,7 +231,8 @@ class RunManager:
         first = (entries[0].directive if entries else directive).body
         if not isinstance(first, Invitation):
             raise self._not_in(run)
-        handler = self._open_handler(first, self._outbox)
+        gate = OwnerGate(self._name, self._outbox, self._sent, self._policy, self._party.refused)
+        handler = self._party.handler(first, gate, self._keys)
         for entry in entries:
             handler.restore(entry)
         self._handlers[run] = handler
@@ -272,8 +252,8 @@ class RunManager:
 
     def _check_room(self) -> None:
         """Refuse a run while as many as the policy allows are open."""
-        if self._in_runs() >= self._runs_at_once:
-            cause = f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once"
+        if self._in_runs() >= (most := self._party.policy.runs_at_once):
+            cause = f"{self._name} is in {most} runs, as many as it takes part in at once"
             remedy = "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy."
             raise errors.PolicyError(cause, remedy)
 

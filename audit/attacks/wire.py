@@ -13,17 +13,26 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+import numpy as np
+from typing_extensions import override
+
 from audit.streams import over_grpc
 from curator.owners.session import OwnerSession
 from curator.run.summary_record import RoundRecord
 from fedkme.documents import Fault
+from fedkme.party import noise_for
 from fedkme.protocol import Invitation
 from fedkme.store.memory import MemoryStore
+from fedkme.tables.numbers import Numeric
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
-from owner.consent.gate import SentRows
+from owner.consent.gate import OwnerGate
 from owner.handler import RunHandler
-from owner.runs import Outbox, RunManager
+from owner.keyring import KeyRing
+from owner.party import OwnerParty
+from owner.runs import RunManager
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
 from sim.engines.loopback import Loopback
@@ -88,14 +97,29 @@ async def _streamed(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
         yield seat
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Played(OwnerParty):
+    """Owner without rows of its own, in whose place another answers each run."""
+
+    answering: Callable[[str], RunHandler]
+
+    @override
+    def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:
+        return self.answering(invitation.run)
+
+
 class _Place:
     """Place of an owner: its stream stays for all runs, while each run has new owner objects."""
 
     def __init__(self, name: str, width: int) -> None:
         self._party: Party | None = None
         self._width = width
+        nothing, schema = Table(np.empty((0, 1))), Schema(columns=(Numeric(name="x", bounds=(0, 1)),))
+        store, noise = MemoryStore(name), noise_for(0, name)
         self.runs = RunManager(
-            name, "audit", b"", MemoryStore(name), SentRows(), self._open_handler, runs_at_once=1
+            _Played(
+                name=name, table=nothing, schema=schema, store=store, noise_for=noise, answering=self._handler
+            )
         )
 
     def take(self, party: Party) -> None:
@@ -103,11 +127,11 @@ class _Place:
         self._party = party
         self.runs.welcome(())
 
-    def _open_handler(self, invitation: Invitation, outbox: Outbox) -> RunHandler:
+    def _handler(self, run: str) -> RunHandler:
         assert self._party is not None
         if isinstance(self._party, Bidder):
-            return SummaryHandler(invitation.run, self._party, self._width)
-        return CellHandler(invitation.run, self._party)
+            return SummaryHandler(run, self._party, self._width)
+        return CellHandler(run, self._party)
 
 
 LOOPBACK = Engine("whole runs, owners in one process", _looped)

@@ -202,7 +202,7 @@ async def own(
         clock=process.fate.clock,
         refused=lambda run, error: say(name, f"refuses {run}: {error}"),
     )
-    runs = party.open("curator", partial(Liar, process=process))
+    runs = Liar(party, "curator", process=process)
     instance = process.chance.randbytes(16)
 
     calls = _calls(network, process, Teller(name, say), 0.5)

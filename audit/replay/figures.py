@@ -40,7 +40,7 @@ class Exported:
         """Open a measured process of an owner; the owner's next process counts from zero."""
         name = party.name
         self.owners[name] = metrics = OwnerMetrics(lambda: self._runs[name].rows_sent)
-        self._runs[name] = replace(party, store=timed(party.store, metrics.registry)).open(make=make)
+        self._runs[name] = make(replace(party, store=timed(party.store, metrics.registry)))
         return self._runs[name]
 
     def shown(self) -> dict[str, Sequence[Figure]]:

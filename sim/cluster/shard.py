@@ -109,7 +109,7 @@ class OwnerShard:
                 raise ConfigError(cause, SAME_RELEASE)
             tables = plan.rows(plan.names)
             self._owners = open_owners(plan.schema, tables, partial(noise_for, plan.seed), plan.policies)
-            self._runs = {name: owner.open() for name, owner in self._owners.items()}
+            self._runs = {name: RunManager(owner) for name, owner in self._owners.items()}
         except FedkmeError as error:
             return Refusal.of(error)
         return {name: runs.rows for name, runs in self._runs.items()}

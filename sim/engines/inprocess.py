@@ -117,7 +117,7 @@ def open_market(
     seed: int | None,
     policies: Mapping[str, PolicySettings] | None = None,
     noise_of: Callable[[str], NoiseFor] | None = None,
-    opened: Callable[[OwnerParty], RunManager] = OwnerParty.open,
+    opened: Callable[[OwnerParty], RunManager] = RunManager,
 ) -> InProcessMarket:
     """Open owners with stores in memory.
 

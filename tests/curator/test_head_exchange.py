@@ -52,7 +52,7 @@ class Exchange:
 
 
 def certified(party: OwnerParty) -> RunManager:
-    return replace(party, identity=lambda: identity(party.name)).open()
+    return RunManager(replace(party, identity=lambda: identity(party.name)))
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import pooling_pb2, types_pb2
 from owner.party import OwnerParty
+from owner.runs import RunManager
 from tests.hostile import test_cells, test_curators, test_lying_plans
 from tests.hostile.numbers import hostile, neighbours
 from tests.owner.consent.host import NAME, SCHEMA, rows
@@ -171,7 +172,7 @@ def owner(script: Sequence[pb.Directive], table: Table) -> list[list[pb.OwnerMes
     party = OwnerParty(
         name=NAME, table=table, schema=SCHEMA, store=MemoryStore(NAME), noise_for=noise_for(0, NAME)
     )
-    wired, said = OverWire(party.open("curator:7700")), list[list[pb.OwnerMessage] | str]()
+    wired, said = OverWire(RunManager(party, "curator:7700")), list[list[pb.OwnerMessage] | str]()
     for each in script:
         try:
             said.append(wired.answer(each))

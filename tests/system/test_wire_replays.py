@@ -13,32 +13,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkme.privacy.noise import simulated
-from fedkme.protocol import Invitation
+from fedkme.party import noise_for
 from fedkme.store import Store, open_store
 from fedkme.tables.table import Table
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
-from owner.consent.gate import OwnerGate, SentRows
-from owner.runs import Outbox, RunManager
-from owner.summary.bidder import Bidder
-from owner.summary.handler import SummaryHandler
+from owner.party import OwnerParty
+from owner.runs import RunManager
 from tests.owner.over_wire import OverWire
 from tests.system.market import SCHEMA
 
 D = 8
 TARGET = types_pb2.MeanVector(coordinates=range(D))
 FEATURES = types_pb2.FeatureMap(kind=types_pb2.FeatureMap.KIND_PAIRED, dimension=D, gamma=1, width=3, seed=5)
-INVITE = pb.Directive(
-    invite=pb.Invite(schema_digest=SCHEMA.digest(), auction=pb.AuctionTerms(features=FEATURES, target=TARGET))
-)
+INVITES = {
+    protocol: pb.Directive(
+        invite=pb.Invite(
+            schema_digest=SCHEMA.digest(),
+            consumer="lab",
+            protocol=protocol,
+            auction=pb.AuctionTerms(features=FEATURES, target=TARGET, rows=1000),
+        )
+    )
+    for protocol in ("winner-only", "uniform")
+}
+INVITE = INVITES["winner-only"]
 BROADCAST = pb.Directive(broadcast=pb.Broadcast(size=1, mean=TARGET))
 BODIES = {
     "broadcast": BROADCAST,
     "ask 0": pb.Directive(ask=pb.Ask(token=0)),
     "ask 1": pb.Directive(ask=pb.Ask(token=1)),
     "draw": pb.Directive(draw=pb.Draw(count=2)),
-    "invite": INVITE,
+    **INVITES,
     "close": pb.Directive(close=pb.Close()),
     "nonsense": pb.Directive(),
 }
@@ -46,13 +52,11 @@ BODIES = {
 
 def process_over(store: Store) -> OverWire:
     """A process of the owner that has its rows and its journal."""
-    table, sent = Table(np.random.default_rng(0).random((6, 3))), SentRows()
-
-    def open_handler(invitation: Invitation, outbox: Outbox) -> SummaryHandler:
-        noise, gate = simulated(1, "a", "draw"), OwnerGate("a", outbox, sent)
-        return SummaryHandler(invitation.run, Bidder("a", table, SCHEMA, noise, gate), SCHEMA.encoded_width)
-
-    return OverWire(RunManager("a", "", table.digest(), store, sent, open_handler, 1))
+    table = Table(np.random.default_rng(0).random((6, 3)))
+    noise = noise_for(1, "a")
+    return OverWire(
+        RunManager(OwnerParty(name="a", table=table, schema=SCHEMA, store=store, noise_for=noise))
+    )
 
 
 def ledger_in(store: Store) -> list[str]:
@@ -76,14 +80,17 @@ def sent(runs: OverWire, directive: pb.Directive) -> list[bytes]:
     return [reply.SerializeToString(deterministic=True) for reply in runs.answer(directive)]
 
 
-@given(st.lists(st.tuples(st.sampled_from(sorted(BODIES)), st.integers(1, 3), st.booleans()), max_size=12))
-def test_a_replay_gets_the_same_bytes(said: list[tuple[str, int, bool]]) -> None:
+@given(
+    st.sampled_from(sorted(INVITES)),
+    st.lists(st.tuples(st.sampled_from(sorted(BODIES)), st.integers(1, 3), st.booleans()), max_size=12),
+)
+def test_a_replay_gets_the_same_bytes(protocol: str, said: list[tuple[str, int, bool]]) -> None:
     # Two owners with the same rows and randomness: one hears every directive once, the other some again,
     # and before some of them it dies and another process takes its place.
     with contextlib.ExitStack() as stack:
         stores = [stack.enter_context(contextlib.closing(open_store(":memory:", "a"))) for _ in range(2)]
         once, again = map(process_over, stores)
-        for seq, (name, times, dies) in enumerate([("invite", 1, False), *said], start=1):
+        for seq, (name, times, dies) in enumerate([(protocol, 1, False), *said], start=1):
             directive = numbered(BODIES[name], seq)
             first = sent(once, directive)
             assert first

@@ -84,7 +84,7 @@ def _over_budget(effort: Effort) -> CheckResult:
 def _disclosed(effort: Effort, how: Mapping[str, Any], budget: PeriodBudget) -> int:
     """Lines and answers of an owner in a run that costs epsilon 1 towards other owners."""
     limits = PolicySettings(budgets=(budget,))
-    market = _play(effort, how, {HOLDER: limits}, lambda party: party.open(make=_RecordedRuns))
+    market = _play(effort, how, {HOLDER: limits}, _RecordedRuns)
     runs = market.runs[HOLDER]
     assert isinstance(runs, _RecordedRuns)
     return len(market.owners[HOLDER].store.ledger()) + len(runs.answers)
@@ -98,7 +98,7 @@ def _left_out(effort: Effort) -> CheckResult:
     """
     missed = total = 0
     for how in _RUNS:
-        stores = _play(effort, how, {}, OwnerParty.open).stores()
+        stores = _play(effort, how, {}, RunManager).stores()
         written = {
             party: disclosures_in(entry.line for entry in store.ledger()) for party, store in stores.items()
         }

@@ -27,6 +27,7 @@ from owner.consent.gate import OwnerGate
 from owner.handler import RunHandler
 from owner.keyring import KeyRing
 from owner.party import OwnerParty
+from owner.runs import RunManager
 from owner.settings import OwnerSettings
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
@@ -123,7 +124,7 @@ class Host:
             refused=lambda run, error: refusals.append((run, error)),
             left_out=lambda run, reason: left_out.append((run, reason)),
         )
-        self.wired = OverWire(party.open("curator:7700"))
+        self.wired = OverWire(RunManager(party, "curator:7700"))
         self._seq: dict[str, int] = {}
 
     def ask(self, run: str, directive: pb.Directive, number: int, seq: int) -> pb.OwnerMessage:

@@ -111,8 +111,7 @@ def _begin(market: InProcessMarket, name: str) -> Dying:
         store=before.store,
         noise_for=noise_for(market.seed, name),
     )
-    process = party.open(make=Dying)
-    assert isinstance(process, Dying)
+    process = Dying(party)
     process.party, process.market = party, market
     _way_to(market, name).runs = process
     return process

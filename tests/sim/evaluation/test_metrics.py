@@ -181,8 +181,7 @@ def test_two_baselines_that_select_the_same_rows_are_one(name: Baseline, tmp_pat
 def test_a_run_cut_short_has_metrics_too(rounds: int, tmp_path: Path) -> None:
     # It stops, keeping what it has; no key is missing and nothing is NaN.
     market = small_market({"a": table(9, 1)}, 4)
-    mortal = market.owners["a"].open(make=Mortal)
-    assert isinstance(mortal, Mortal)
+    mortal = Mortal(market.owners["a"])
     # It says that it will take part; then its opening, and a bid and a row each round.
     mortal.left = 2 + 2 * rounds if rounds else 1
     connection = market.members.connection("a")
