@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from consumer.results import EVALUATION, SUMMARY
-from consumer.summary.evaluation import require_models
+from consumer.summary.evaluation import evaluator, require_models
 from consumer.summary.forms import added_names
 from consumer.summary.judging import judge_tables
 from consumer.summary.offers import Summary, pruned
@@ -252,19 +252,11 @@ def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, su
     if summary.outcome.prune:
         summary = pruned(summary, settings.summary.p, scenario.schema, scenario.validation)
     save_table(directory / "consumer" / SUMMARY, summary.table)
-    judged = judge_tables(
-        scenario.schema,
-        received,
-        summary.table,
-        scenario.validation,
-        scenario.test,
-        scenario.seeds,
-        settings.summary.p,
-        summary.plan.features.gamma,
-        settings.downstream,
-        [] if owners is None else owners.doubts,
-    )
-    for name, content in judged.files(scenario.schema).items():
+    schema, validation, doubts = scenario.schema, scenario.validation, owners.doubts if owners else []
+    gamma = summary.plan.features.gamma
+    against = evaluator(schema, validation, scenario.test, scenario.seeds, gamma, settings.downstream)
+    judged = judge_tables(against, schema, validation, received, summary.table, settings.summary.p, doubts)
+    for name, content in judged.files(schema).items():
         (directory / "consumer" / name).write_bytes(content)
 
 

@@ -20,15 +20,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
-from consumer.settings import ConsumerSettings
-from consumer.summary.evaluation import Evaluation, evaluator
+from consumer.results import EVALUATION
+from consumer.summary.evaluation import Evaluation, Evaluator
 from consumer.summary.forms import Forms, added_names, make_forms
 from consumer.summary.verdict import FormQuality, Yardstick, doubts_of, verdict_on, yardstick
 from fedkme.arrays import Rows
@@ -36,10 +34,6 @@ from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned
 from fedkme.embeddings.selection import shortlist
 from fedkme.embeddings.summary_weights import beside_classes, received, repeat, weigh
-from fedkme.errors import FedkmeError, NotJudgedError
-from fedkme.exchange import Plan
-from fedkme.ops.supervision import StatusReporter
-from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.verdict import QualityVerdict, at_most_fair
@@ -181,34 +175,27 @@ class Judged:
 
 
 def judge_tables(
+    against: Evaluator,
     schema: Schema,
+    validation: Table,
     received: Table,
     summary: Table,
-    validation: Table,
-    test: Table | None,
-    seeds: Table | None,
     p: int,
-    gamma: float,
-    downstream: bool,
     doubts: Sequence[str] = (),
     pool: Table | None = None,
 ) -> Judged:
     """Make the forms of a summary and judge each.
 
     Args:
+        against: judges each form.
         schema: schema of all tables.
+        validation: D_v.
         received: all received rows.
         summary: rows left by pruning, at least one.
-        validation: D_v.
-        test: held-back rows, or None.
-        seeds: the public seed set, or None.
         p: number of requested rows.
-        gamma: gamma of the kernel.
-        downstream: True to train models.
         doubts: reasons why the grade is at most fair.
         pool: rows from which exact D_v chose `received`; None where their choice hides each row of D_v.
     """
-    against = evaluator(schema, validation, test, seeds, gamma, downstream)
     forms = make_forms(schema, received, summary, against.validation, p, validation.labels)
     alike = against.evaluate_table(schema, forms.summary)
     weighted = against.evaluate_table(schema, forms.weighted, forms.fit.weights)
@@ -237,57 +224,3 @@ def judge_tables(
     doubts = [*doubts_of({"the consumer": validation.reading}, {"the consumer": len(validation)}), *doubts]
     verdict = QualityVerdict(**at_most_fair(asdict(verdict), doubts))
     return Judged(forms, *evaluations, classes, by, verdict, halves)
-
-
-def judge(
-    settings: ConsumerSettings,
-    schema: Schema,
-    validation: Table,
-    summary: Table,
-    plan: Plan,
-    reporter: StatusReporter,
-    doubts: Sequence[str] = (),
-) -> None:
-    """Evaluate a summary and write the evaluation; the log has the verdict, without numbers.
-
-    `doubts` are reasons why the grade is at most fair.
-
-    Raises:
-        NotJudgedError: the evaluation failed, for any reason; the rows are unchanged.
-    """
-    try:
-        judged = _judged(settings, schema, validation, summary, plan.features.gamma, doubts)
-        for name, content in judged.files(schema).items():
-            write_result(settings.output / name, content)
-    except FedkmeError as error:
-        raise _not_judged(settings.output, error.cause, error.remedy) from None
-    except Exception as error:  # from a library: its text may hold values of rows
-        reporter.unforeseen(error)
-        remedy = "The log says where it happened."
-        raise _not_judged(settings.output, f"it failed with {type(error).__name__}", remedy) from None
-    reporter.say("judged", run=plan.run, round=0, file=str(settings.output / EVALUATION))
-    verdict = judged.verdict
-    reporter.say("verdict", run=plan.run, round=0, grade=verdict.grade, advice=verdict.advice)
-
-
-def _judged(
-    settings: ConsumerSettings,
-    schema: Schema,
-    validation: Table,
-    summary: Table,
-    gamma: float,
-    doubts: Sequence[str],
-) -> Judged:
-    test = None if settings.test is None else load_table(settings.test, schema, settings.name)
-    seeds = None if settings.seeds is None else load_table(settings.seeds, schema, settings.name)
-    path = settings.output / RECEIVED_ROWS
-    received = load_table(path, schema, settings.name) if path.exists() else summary
-    tables = (received, summary, validation, test, seeds)
-    return judge_tables(schema, *tables, settings.request.p, gamma, settings.downstream, doubts)
-
-
-def _not_judged(output: Path, cause: str, remedy: str) -> NotJudgedError:
-    return NotJudgedError(
-        f"the summary in {output} is whole and was not judged: {cause}",
-        f"{remedy} The same command then judges it, and D_v pays for nothing more.",
-    )

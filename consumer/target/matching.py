@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from consumer.results import EVALUATION, SUMMARY, alone
+from consumer.summary.evaluation import evaluator
 from consumer.summary.judging import Judged, by_halves, judge_tables
 from consumer.target.choosing import PoolChoice
 from consumer.target.training import TrainingAdvice, train_on_what, why_untrained
@@ -155,9 +156,8 @@ def match_rows(
     chosen = PoolChoice(schema, drawn, validation, p, gamma)
     shortlist = drawn.take(chosen.short(chosen.everything))
     summary = shortlist.take(chosen.pruned(chosen.everything))
-    judged = judge_tables(
-        schema, shortlist, summary, validation, test, None, p, gamma, test is not None, doubts, pool=drawn
-    )
+    judge = evaluator(schema, validation, test, None, gamma, test is not None)
+    judged = judge_tables(judge, schema, validation, shortlist, summary, p, doubts, pool=drawn)
     separate = independent_columns(drawn, schema)
     control = PoolChoice(schema, separate, validation, p, gamma)
     places, weights = control.weighted(control.everything, p)

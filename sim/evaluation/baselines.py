@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumer.summary.evaluation import Evaluation, evaluator
+from consumer.summary.evaluation import Evaluation, Evaluator, evaluator
 from curator.summary.auctions.base import AskEveryoneSettings, WinnerOnlySettings
 from fedkme.arrays import FloatArray, Rows
 from fedkme.embeddings.kernels import kernel_mean_at
-from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune, pruned
 from fedkme.embeddings.summary_weights import received, weigh
 from fedkme.errors import NotEnoughRowsError
@@ -69,94 +68,67 @@ async def run_baselines(
     Returns:
         Results by name.
     """
-    market = market_of(scenario, settings.seed)
-    results: dict[Baseline, BaselineResult] = {}
     rows = (scenario.schema, scenario.validation, scenario.test, scenario.seeds)
     against = evaluator(*rows, gamma, settings.downstream)
+    rivals = _Rivals(scenario, settings.summary, market_of(scenario, settings.seed), against)
+    results: dict[Baseline, BaselineResult] = {}
     started = noted = time.monotonic()
     for number, name in enumerate(settings.baselines):
         if (now := time.monotonic()) - noted > PAUSE_S:
             noted, total = now, len(settings.baselines)
             note(f"baselines: {number} of {total}, next {name}; {left(number, total, now - started)}")
-        weights = None
-        if name == "uniform_weighted":
-            table, weights, accessed = await _uniform_weighted(
-                market, scenario, settings, against.validation, accessed_by_run
-            )
-        elif name in ("uniform_pruned", "uniform_5p_pruned"):
-            table, accessed = await _uniform_pruned(
-                market, scenario, settings, gamma, 5.0 if name == "uniform_5p_pruned" else None
-            )
-        elif name == "exact_greedy":
-            table, accessed = _exact_greedy(scenario, settings.summary, gamma)
-        else:
-            table, accessed = await _protocol(market, scenario, altered(settings.summary, name))
+        table, weights, accessed = await rivals.rows(name, accessed_by_run)
         if len(table):
             evaluation = against.evaluate_table(scenario.schema, table, weights)
             results[name] = BaselineResult(evaluation, accessed)
     return results
 
 
-async def _protocol(market: InProcessMarket, scenario: Scenario, table: SummaryTable) -> tuple[Table, int]:
-    records = KeptRecords()
-    await run_in_process(market, scenario.validation, table.curator_part(), table.consumer_part(), records)
-    record = records.summary
-    assert record is not None, "a run that did not fail has a record"
-    return Table(record.values(), record.labels()), len(record.accesses)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rivals:
+    """Ways to choose rows of a run's owners for the run's D_v, without privacy."""
 
+    scenario: Scenario
+    summary: SummaryTable
+    market: InProcessMarket
+    against: Evaluator
 
-async def _uniform_pruned(
-    market: InProcessMarket,
-    scenario: Scenario,
-    settings: SimulationSettings,
-    gamma: float,
-    ratio: float | None,
-) -> tuple[Table, int]:
-    """Draw `ratio` * p rows and keep the best p; costs no privacy towards other owners.
+    async def rows(self, name: Baseline, accessed_by_run: int) -> tuple[Table, FloatArray | None, int]:
+        """Rows that a baseline chooses, with weights if it has any, and the number of rows it accesses."""
+        p, seen, encode = self.summary.p, self.against.validation, self.scenario.schema.encode
+        match name:
+            case "uniform_weighted":  # the rival at equal rows accessed
+                table, accessed = await self._uniform(max(accessed_by_run, p))
+                about = received(encode(table.values), seen)
+                fit = weigh(about, p, pruned(about.seen, p))
+                return table.take(fit.indices), fit.weights, accessed
+            case "uniform_pruned" | "uniform_5p_pruned":  # which cost no privacy towards other owners
+                ratio = 5.0 if name == "uniform_5p_pruned" else self.summary.cells.rho
+                table, accessed = await self._uniform(round(ratio * p))
+                return table.take(prune(encode(table.values), seen.rows, p, seen.gamma)), None, accessed
+            case "exact_greedy":  # over all rows in one place, each of which it accesses
+                tables = list(self.scenario.owners.values())
+                pooled = joined(tables)
+                rows = np.concatenate([encode(table.values) for table in tables])
+                seeds = self.against.seeds if self.summary.seed_set == "counted" else None
+                chosen = exact_kernel_greedy(rows, seen.rows, seeds, p, seen.gamma)
+                return pooled.take(chosen), None, len(pooled)
+            case _:
+                table, accessed = await self._protocol(altered(self.summary, name))
+                return table, None, accessed
 
-    Without a ratio, draw as many rows as a summary by cells accesses.
-    """
-    p = settings.summary.p
-    drawn = round((settings.summary.cells.rho if ratio is None else ratio) * p)
-    table, accessed = await _uniform(market, scenario, settings, drawn)
-    rows = scenario.schema.encode(table.values)
-    return table.take(prune(rows, scenario.schema.encode(scenario.validation.values), p, gamma)), accessed
+    async def _uniform(self, drawn: int) -> tuple[Table, int]:
+        """Draw rows at random, or all rows if there are fewer."""
+        available = sum(map(len, self.scenario.owners.values()))
+        uniform = altered(self.summary, "uniform")
+        return await self._protocol(uniform.model_copy(update={"p": min(drawn, available)}))
 
-
-async def _uniform_weighted(
-    market: InProcessMarket,
-    scenario: Scenario,
-    settings: SimulationSettings,
-    validation: ReferenceRows,
-    drawn: int,
-) -> tuple[Table, FloatArray, int]:
-    """Draw `drawn` rows, at least p, and weight at most p of them: the rival at equal rows accessed."""
-    p = settings.summary.p
-    table, accessed = await _uniform(market, scenario, settings, max(drawn, p))
-    about = received(scenario.schema.encode(table.values), validation)
-    fit = weigh(about, p, pruned(about.seen, p))
-    return table.take(fit.indices), fit.weights, accessed
-
-
-async def _uniform(
-    market: InProcessMarket, scenario: Scenario, settings: SimulationSettings, drawn: int
-) -> tuple[Table, int]:
-    """Draw `drawn` rows at random, or all rows if there are fewer."""
-    available = sum(len(table) for table in scenario.owners.values())
-    changes = {"p": min(drawn, available)}
-    return await _protocol(market, scenario, altered(settings.summary, "uniform").model_copy(update=changes))
-
-
-def _exact_greedy(scenario: Scenario, summary: SummaryTable, gamma: float) -> tuple[Table, int]:
-    """Exact-kernel greedy over all owners' rows in one place; it accesses every row."""
-    tables = list(scenario.owners.values())
-    pooled = joined(tables)
-    rows = np.concatenate([scenario.schema.encode(table.values) for table in tables])
-    validation = scenario.schema.encode(scenario.validation.values)
-    counted = summary.seed_set == "counted" and scenario.seeds is not None
-    seeds = scenario.schema.encode(scenario.seeds.values) if counted and scenario.seeds is not None else None
-    chosen = exact_kernel_greedy(rows, validation, seeds, summary.p, gamma)
-    return pooled.take(chosen), len(pooled)
+    async def _protocol(self, table: SummaryTable) -> tuple[Table, int]:
+        records, parts = KeptRecords(), (table.curator_part(), table.consumer_part())
+        await run_in_process(self.market, self.scenario.validation, *parts, records)
+        record = records.summary
+        assert record is not None, "a run that did not fail has a record"
+        return Table(record.values(), record.labels()), len(record.accesses)
 
 
 def exact_kernel_greedy(

@@ -22,7 +22,7 @@ import consumer.summary.client
 from consumer.requests import KeptRequest
 from consumer.results import EVALUATION
 from consumer.runs import cancelling
-from consumer.summary import judging
+from consumer.summary import received
 from consumer.summary.forms import REPEATS, WEIGHTED
 from fedkme.durable import replace
 from fedkme.errors import (
@@ -179,7 +179,7 @@ async def test_what_was_found_of_an_earlier_summary_goes_when_the_next_is_there(
         at.owner("a")
         await at.consumer(target=NOISY)
         monkeypatch.setattr(consumer.results, "replace", full)
-        monkeypatch.setattr(judging, "evaluator", fail)
+        monkeypatch.setattr(received, "evaluator", fail)
         with pytest.raises(NotJudgedError if written else StoreError):
             await at.consumer(target=NOISY)
     earlier = [(tmp_path / "consumer" / name).exists() for name in (WEIGHTED, REPEATS, EVALUATION)]
@@ -240,7 +240,7 @@ async def test_no_failure_of_judging_is_one_of_the_request(
     async with market(tmp_path, ["a"]) as at:
         at.owner("a")
         with monkeypatch.context() as patch:
-            patch.setattr(judging, "evaluator", fail)
+            patch.setattr(received, "evaluator", fail)
             for _ in range(2):
                 with pytest.raises(NotJudgedError, match="failed with ValueError") as caught:
                     await at.consumer(target=NOISY, ear=ear)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from consumer.summary import forms as forms_module
+from consumer.summary.evaluation import evaluator
 from consumer.summary.forms import REPEATS, WEIGHTED, added_names, make_forms, rest, unweighted
 from consumer.summary.judging import judge_tables
 from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
@@ -37,6 +38,7 @@ def table(seed: int, count: int) -> Table:
 
 CAME, VALIDATION = table(1, 60), table(2, 25)
 ENCODED = ReferenceRows(SCHEMA.encode(VALIDATION.values), GAMMA)
+AGAINST = evaluator(SCHEMA, VALIDATION, table(3, 200), None, GAMMA, True)
 KEPT = prune(SCHEMA.encode(CAME.values), ENCODED.rows, P, GAMMA)
 
 
@@ -85,7 +87,7 @@ def test_all_rows_that_came_are_weighed_up_to_a_limit(monkeypatch: pytest.Monkey
 
 
 def test_every_form_is_judged() -> None:
-    judged = judge_tables(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, table(3, 200), None, P, GAMMA, True)
+    judged = judge_tables(AGAINST, SCHEMA, VALIDATION, CAME, CAME.take(KEPT), P)
     values = judged.to_json()
     assert values["weighted"]["mmd2"] <= values["mmd2"] + 1e-12
     assert values["repeats"]["mmd2"] <= 1.05 * values["mmd2"]
@@ -104,7 +106,7 @@ def test_every_form_is_judged() -> None:
 def test_models_are_trained_with_weights() -> None:
     # A row with a weight of almost 0 does not change the fit.
     rows = table(4, 30)
-    judged = judge_tables(SCHEMA, rows, rows, VALIDATION, table(3, 200), None, 30, GAMMA, True)
+    judged = judge_tables(AGAINST, SCHEMA, VALIDATION, rows, rows, 30)
     assert judged.weighted.downstream["linear_svm"] > 0.6
 
 
