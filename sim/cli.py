@@ -79,9 +79,9 @@ def run(
         names, settings = settings.baselines, compared_with(settings, baselines)
         omitted = ", ".join(name for name in names if name not in settings.baselines)
         progress.note(f"left out by --baselines {baselines.value}: {omitted or 'nothing'}")
-    with page_of() if watch else contextlib.nullcontext() as page:
+    with page_of() if watch else contextlib.nullcontext() as progress.watch:
         with alive(progress.note):
-            directory, metrics = simulate(settings, out, progress, watch=page)
+            directory, metrics = simulate(settings, out, progress)
         targeted = metrics.get("protocol") == TARGET
         report = directory / "consumer" / alone(REPORT) if targeted else directory / REPORT
         if as_json:

@@ -1,17 +1,22 @@
 """Progress of long work, for people: lines, above a bar where there is a terminal."""
 
+from __future__ import annotations
+
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import rich.progress
 from rich.console import Console
 
 from fedkme.ops.spans import StageTime, left
+
+if TYPE_CHECKING:
+    from sim.watch import SimulationWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,13 @@ class TableStep:
 
 
 class Follower:
-    """Follows a run, and shows nothing."""
+    """Follows a run, and shows nothing.
+
+    Attributes:
+        watch: state for the run's page, if there is a page.
+    """
+
+    watch: SimulationWatch | None = None
 
     def started(self, K: int, p: int) -> None:
         """K owners are ready and so many rounds will follow, p in Algorithm 3."""

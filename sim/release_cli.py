@@ -141,9 +141,9 @@ def _run(
         settings, parties, plan = load_planned(scenario, assignments, task)
     else:
         settings = load_release(method, scenario, assignments)
-    with page_of() if watch else contextlib.nullcontext() as page:
+    with page_of() if watch else contextlib.nullcontext() as shown.watch:
         with alive(shown.note):
-            directory, metrics = simulate_release(settings, out, shown, parties, plan, page)
+            directory, metrics = simulate_release(settings, out, shown, parties, plan)
         steps = Derivation()
         if as_json:
             print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})

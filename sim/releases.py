@@ -48,7 +48,6 @@ from sim.report.write import page_of_release, read_object, write_report
 from sim.run import carried_out, opened, rows_of
 from sim.scenarios import build_scenario
 from sim.scenarios.base import Scenario
-from sim.watch import SimulationWatch
 
 SETTINGS, METRICS = "release.toml", "metrics.json"
 FIGURES = "figures by the owners' rows"
@@ -60,7 +59,6 @@ def simulate_release(
     shown: Follower,
     scenario: Scenario | None = None,
     plan: ReleasePlan | None = None,
-    watch: SimulationWatch | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Run a release in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
@@ -70,7 +68,6 @@ def simulate_release(
         shown: follows the run.
         scenario: rows of a calling program; default: the rows that the settings name.
         plan: reason for the method; None where the user named the method.
-        watch: state for the run's page.
 
     Returns:
         The run's folder and its metrics.
@@ -97,22 +94,22 @@ def simulate_release(
         run_folder.write_schema(directory, scenario.schema)
         steps = Derivation()
         if settings.engine == "processes":
-            work = ReleaseLaunch(scenario, settings, directory, shown, watch).run()
+            work = ReleaseLaunch(scenario, settings, directory, shown).run()
         else:
-            work = _in_process(scenario, settings, directory, shown, watch, steps)
+            work = _in_process(scenario, settings, directory, shown, steps)
         compared = settings.noise == "seeded"  # figures by the owners' rows carry no noise
         next_step = (
             "The run is over; its rows are compared with the owners'." if compared else "The run is over."
         )
-        record, failure = carried_out(interrupts, work, directory, shown.close, watch, next_step)
+        record, failure = carried_out(interrupts, work, directory, shown, next_step)
         if record["files"]:
             shown.note("the release is made" + ("; it is compared with the owners' rows" if compared else ""))
         figures = {"timing": {"total_s": time.monotonic() - started}}
         if plan is not None:
             figures["plan"] = plan.to_json()
         metrics = _derive(directory, record, settings, scenario, figures, shown.warn, steps)
-        if watch is not None:
-            watch.finish(directory, f"Report: {directory / 'report.html'}", over=True)
+        if shown.watch is not None:
+            shown.watch.finish(directory, f"Report: {directory / 'report.html'}", over=True)
     if failure is not None:
         raise failure
     return directory, metrics
@@ -293,24 +290,19 @@ def _show(shown: Follower, event: str, fields: Mapping[str, Any]) -> None:
 
 
 async def _in_process(
-    scenario: Scenario,
-    settings: ReleaseSimulation,
-    directory: Path,
-    shown: Follower,
-    watch: SimulationWatch | None,
-    steps: Derivation,
+    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: Follower, steps: Derivation
 ) -> None:
     def hear(event: str, **fields: Any) -> None:
-        if watch is not None:
-            watch.hear(event, fields)
+        if shown.watch is not None:
+            shown.watch.hear(event, fields)
         _show(shown, event, fields)
         if event in ("owner_left", "warning"):
             shown.warn(fields["line"])
 
     release = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)
     async with opened(scenario, settings, shown.note) as market:
-        if watch is not None:
-            watch.take(market.curator, tuple(market.owners), directory)
+        if shown.watch is not None:
+            shown.watch.take(market.curator, tuple(market.owners), directory)
 
         def keep(records: KeptRecords) -> None:
             """Write a release to disk; files at its end only as far as the disk has room."""

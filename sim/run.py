@@ -36,32 +36,10 @@ from sim.progress import Follower
 from sim.report.write import write_report
 from sim.scenarios import build_scenario, check_target
 from sim.scenarios.base import Scenario
-from sim.watch import SimulationWatch
-
-
-class ShownRun:
-    """Shows the progress of a run in this process."""
-
-    def __init__(self, progress: Follower, watch: SimulationWatch | None) -> None:
-        self._progress = progress
-        self._watch = watch
-        self.first_round: float | None = None
-
-    def hear(self, event: str, **fields: Any) -> None:
-        """Show an event of the curator."""
-        if self._watch is not None:
-            self._watch.hear(event, fields)
-        if event == "round" and self.first_round is None:
-            self.first_round = time.monotonic() - fields["record"]["milliseconds"] / 1e3
-        show_summary(self._progress, event, fields)
 
 
 def simulate(
-    settings: SimulationSettings,
-    out: Path | None,
-    progress: Follower,
-    scenario: Scenario | None = None,
-    watch: SimulationWatch | None = None,
+    settings: SimulationSettings, out: Path | None, progress: Follower, scenario: Scenario | None = None
 ) -> tuple[Path, Metrics]:
     """Run a simulation in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
@@ -70,7 +48,6 @@ def simulate(
         out: folder of the run, new or empty.
         progress: follows the run.
         scenario: rows of a calling program; default: the rows that the settings name.
-        watch: state for the run's page.
 
     Returns:
         The run's folder and its metrics.
@@ -91,11 +68,11 @@ def simulate(
         run_folder.write_schema(directory, scenario.schema)
         timing: dict[str, float] = {}
         if settings.engine == "processes":
-            work = _timed(SummaryLaunch(scenario, settings, directory, progress, watch), timing)
+            work = _timed(SummaryLaunch(scenario, settings, directory, progress), timing)
         else:
-            work = _in_process(scenario, settings, directory, progress, timing, watch)
+            work = _in_process(scenario, settings, directory, progress, timing)
         judged = "The run is over; its summary is judged and compared."
-        record, failure = carried_out(interrupts, work, directory, progress.close, watch, judged)
+        record, failure = carried_out(interrupts, work, directory, progress, judged)
         settings = settings.chosen(record)
         steps = Derivation(
             f"The rows in {directory} are whole; `fedkme report {typed(directory)}` writes the page."
@@ -130,8 +107,9 @@ def simulate(
             steps.step("metrics.json", lambda: write_metrics(directory, metrics))
         for failed in steps.losses:
             progress.warn(str(failed))
-        if watch is not None:
-            watch.finish(directory, f"{verdict(metrics)} Report: {directory / 'report.html'}", over=True)
+        if progress.watch is not None:
+            words = f"{verdict(metrics)} Report: {directory / 'report.html'}"
+            progress.watch.finish(directory, words, over=True)
     if failure is not None:
         raise failure
     return directory, metrics
@@ -163,8 +141,7 @@ def carried_out(
     interrupts: Interrupts,
     work: Coroutine[Any, Any, None],
     directory: Path,
-    close: Callable[[], None],
-    watch: SimulationWatch | None,
+    progress: Follower,
     next_step: str,
 ) -> tuple[Mapping[str, Any], FedkmeError | None]:
     """Carry a run out, then close its progress and update its page.
@@ -181,9 +158,9 @@ def carried_out(
     except FedkmeError as error:
         failure = error
     finally:
-        close()
-        if watch is not None:
-            watch.finish(directory, next_step)
+        progress.close()
+        if progress.watch is not None:
+            progress.watch.finish(directory, next_step)
     if (record := run_folder.read_record(directory)) is None:
         run_folder.forget_settings(directory)
         raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
@@ -221,23 +198,28 @@ async def _in_process(
     directory: Path,
     progress: Follower,
     timing: dict[str, float],
-    watch: SimulationWatch | None,
 ) -> None:
-    started = time.monotonic()
-    records, shown = KeptRecords(), ShownRun(progress, watch)
+    started, records = time.monotonic(), KeptRecords()
+
+    def hear(event: str, **fields: Any) -> None:
+        if progress.watch is not None:
+            progress.watch.hear(event, fields)
+        if event == "round" and "startup_s" not in timing:
+            first_round = time.monotonic() - fields["record"]["milliseconds"] / 1e3
+            timing["startup_s"] = timing["launch_s"] = first_round - started
+        show_summary(progress, event, fields)
+
     parts = settings.summary.curator_part(), settings.summary.consumer_part()
     pooling = SumSettings(security=settings.security)
     async with opened(scenario, settings, progress.note) as market:
-        if watch is not None:
-            watch.take(market.curator, tuple(market.owners), directory)
+        if progress.watch is not None:
+            progress.watch.take(market.curator, tuple(market.owners), directory)
         try:
-            summary = await run_in_process(market, scenario.validation, *parts, records, shown.hear, pooling)
+            summary = await run_in_process(market, scenario.validation, *parts, records, hear, pooling)
         finally:
             run_folder.write_ledgers(directory, await market.collect_stores())
             if records.summary is not None:
                 write_run(directory, records.summary, records.facts)
-            if shown.first_round is not None:
-                timing["startup_s"] = timing["launch_s"] = shown.first_round - started
     if not records.summary or not records.summary.selected:
         return
     steps = Derivation("The rows are whole; the same command with another --out judges them.")

@@ -210,15 +210,16 @@ class SimulationForm:
 def carry_out(request: RunRequest) -> int:
     """Run the requested simulation; returns its exit code, which page and terminal show."""
     shown = Progress(sys.stderr)
+    shown.watch = request.watch
     try:
         with alive(shown.note):
             if request.release:
                 settings, parties, plan = load_planned(str(request.scenario), request.assignments, "rows")
-                directory, released = simulate_release(settings, None, shown, parties, plan, request.watch)
+                directory, released = simulate_release(settings, None, shown, parties, plan)
                 code = int(released["code"])
             else:
                 chosen = load_simulation(str(request.scenario), request.assignments)
-                directory, metrics = simulate(chosen, None, shown, watch=request.watch)
+                directory, metrics = simulate(chosen, None, shown)
                 code = int(metrics["code"])
     except FedkmeError as error:
         request.watch.fail(str(error))

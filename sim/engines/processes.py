@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from typing_extensions import override
 
@@ -51,13 +51,6 @@ LEAVE_S = 5.0
 """Time without a word in which owners who were told that the run is over may go on to leave."""
 
 
-class Watch(Protocol):
-    """Page of a simulation, as an engine knows it."""
-
-    def hear(self, event: str, fields: Mapping[str, Any]) -> None:
-        """Hear what the curator reports."""
-
-
 @dataclass(slots=True)
 class LaunchTimes:
     """Times of a launch on the monotonic clock, to the first round; `imported` is when the last party was."""
@@ -70,22 +63,14 @@ class LaunchTimes:
 class Launch(ABC, Generic[SettingsT]):
     """One run of the `processes` engine; what kind of run it is, a subclass says."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        settings: SettingsT,
-        directory: Path,
-        shown: Follower,
-        watch: Watch | None = None,
-    ) -> None:
-        """Begin before anything is started; `watch` hears the curator, which then has a page."""
+    def __init__(self, scenario: Scenario, settings: SettingsT, directory: Path, shown: Follower) -> None:
+        """Begin before anything is started; the curator has a page if `shown` watches one."""
         self.clock = LaunchTimes()
         self.directory = directory
         self.scenario = scenario
         self.settings = settings
         self.shown = shown
-        self.page = None if watch is None else ANY_PORT
-        self._watch = watch
+        self.page = None if shown.watch is None else ANY_PORT
         self._template: Template | None = None
         self.authority = Authority() if settings.tls else None
         self._log = (directory / "log.jsonl").open("a", encoding="utf-8")
@@ -215,8 +200,8 @@ class Launch(ABC, Generic[SettingsT]):
                 self._began.set()
             case "owner_left":
                 self.shown.warn(event["line"])
-        if self._watch is not None and event["party"] == "curator":
-            self._watch.hear(event["event"], event)
+        if self.shown.watch is not None and event["party"] == "curator":
+            self.shown.watch.hear(event["event"], event)
         self.hear(event)
 
 

@@ -24,15 +24,10 @@ from sim.releases import simulate_release
 from sim.run import rows_of
 from sim.run import simulate as simulate_real_rows
 from sim.scenarios.base import Scenario
-from sim.watch import SimulationWatch
 
 
 def simulate(
-    settings: SimulationSettings,
-    out: Path | None,
-    progress: Follower,
-    scenario: Scenario | None = None,
-    watch: SimulationWatch | None = None,
+    settings: SimulationSettings, out: Path | None, progress: Follower, scenario: Scenario | None = None
 ) -> tuple[Path, Metrics]:
     """Run a simulation of real rows (`sim.run.simulate`), or of rows for a target where the settings say so.
 
@@ -40,7 +35,7 @@ def simulate(
         FedkmeError: the run failed; its partial results are in the folder.
     """
     run = simulate_target if led_to_target(settings, progress) else simulate_real_rows
-    return run(settings, out, progress, scenario, watch)
+    return run(settings, out, progress, scenario)
 
 
 def led_to_target(settings: SimulationSettings, progress: Follower) -> bool:
@@ -60,11 +55,7 @@ def led_to_target(settings: SimulationSettings, progress: Follower) -> bool:
 
 
 def simulate_target(
-    settings: SimulationSettings,
-    out: Path | None,
-    progress: Follower,
-    scenario: Scenario | None = None,
-    watch: SimulationWatch | None = None,
+    settings: SimulationSettings, out: Path | None, progress: Follower, scenario: Scenario | None = None
 ) -> tuple[Path, Metrics]:
     """Release, then choose rows for the target; returns the consumer's folder and its metrics.
 
@@ -76,9 +67,7 @@ def simulate_target(
     pooling = SumSettings(security=settings.security)
     release = release_for(settings.summary, scenario.schema)
     simulation = ReleaseSimulation(**given, release=release, pooling=pooling)
-    directory, made = simulate_release(
-        simulation, out, progress, scenario, _plan(simulation, scenario), watch
-    )
+    directory, made = simulate_release(simulation, out, progress, scenario, _plan(simulation, scenario))
     if not made["files"] or made["code"]:
         raise ConfigError(f"the release is {made['status']}: {made['reason']}", "See its folder.")
     write_configuration(directory, settings)

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,28 +35,26 @@ from tests.system.release_market import METHODS, scenario
 SMALL = ["p=30", "downstream=false", "baselines=[]", "protocol=algorithm3"]
 
 
-class FollowedRelease(Progress):
-    """Progress that looks at the page's state in every stage."""
+class Followed(Progress):
+    """Progress that looks at the page's state in every stage of a release, and every round of a summary."""
 
     def __init__(self, watch: SimulationWatch) -> None:
         super().__init__(io.StringIO())
         self.states: list[Watched] = []
-        self._watch = watch
+        self.watch = watch
+        self._look: Callable[[], None] = lambda: self.states.append(watch.state())
 
     def stage(self, stage: str, line: str, fraction: float) -> None:
-        self.states.append(self._watch.state())
-
-
-class Followed(Progress):
-    """Progress that looks at the page's state in every round."""
-
-    def __init__(self, watch: SimulationWatch) -> None:
-        super().__init__(io.StringIO())
-        self.states: list[Watched] = []
-        self._watch = watch
+        self._look()
 
     def round(self, record: Any) -> None:
-        self.states.append(self._watch.state())
+        self._look()
+
+
+def watched(watch: SimulationWatch | None) -> Progress:
+    progress = Progress(io.StringIO())
+    progress.watch = watch
+    return progress
 
 
 @pytest.mark.parametrize("engine", ["inprocess", "processes"])
@@ -63,7 +62,7 @@ def test_a_simulation_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path,
     watch = SimulationWatch()
     followed = Followed(watch)
     settings = load_simulation("digits", [f"engine={engine}", *SMALL])
-    directory, metrics = simulate(settings, tmp_path / "run", followed, watch=watch)
+    directory, metrics = simulate(settings, tmp_path / "run", followed)
     after = watch.state()
     for during in (state.runs[0] for state in followed.states if state.runs):
         assert [at for at, _ in during.mmd2] == sorted({at for at, _ in during.mmd2})
@@ -81,9 +80,9 @@ def test_a_simulation_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path,
 def test_a_release_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path) -> None:
     # Every release shows stages; here also on the page of `fedkme release --watch`.
     watch = SimulationWatch()
-    followed = FollowedRelease(watch)
+    followed = Followed(watch)
     settings = load_release("balog2", str(scenario(tmp_path)), ["engine=inprocess", *METHODS["balog2"]])
-    directory, _ = simulate_release(settings, tmp_path / "run", followed, watch=watch)
+    directory, _ = simulate_release(settings, tmp_path / "run", followed)
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
     during = [state.runs[0] for state in followed.states if state.runs]
     assert {state.protocol for state in during} <= {"balog2"}  # a busy machine may look too late
@@ -115,7 +114,7 @@ def test_a_run_that_ended_before_the_first_look_is_shown(tmp_path: Path) -> None
 def test_what_a_simulation_alone_knows_is_the_operators(tmp_path: Path) -> None:
     watch = SimulationWatch()
     settings = load_simulation("digits", ["engine=inprocess", *SMALL])
-    simulate(settings, tmp_path / "run", Progress(io.StringIO()), watch=watch)
+    simulate(settings, tmp_path / "run", watched(watch))
     seen = seen_by(watch.state(), Viewer("owner", "owner-1"))
     assert not seen.runs[0].mmd2
     assert not seen.note
@@ -125,7 +124,7 @@ def test_a_simulation_that_is_watched_computes_the_same(tmp_path: Path) -> None:
     # "The page must not change what leaves any party": the ledgers and the summary are the same bytes.
     settings = load_simulation("digits", ["engine=inprocess", *SMALL])
     for name, watch in (("plain", None), ("watched", SimulationWatch())):
-        simulate(settings, tmp_path / name, Progress(io.StringIO()), watch=watch)
+        simulate(settings, tmp_path / name, watched(watch))
     files = ("ledger.jsonl", "consumer/ledger.jsonl", "owners/owner-1.jsonl", "consumer/summary.npz")
     for file in files:
         assert (tmp_path / "plain" / file).read_bytes() == (tmp_path / "watched" / file).read_bytes()
