@@ -106,26 +106,6 @@ class RunKeys:
         return [row for row in open_rows(sealed, self.keys.opener, self.secret) if len(row.values)]
 
 
-def give(
-    plan: Plan,
-    consumer: str,
-    identity: Identity | None,
-    warn: Callable[[str], None],
-    simulation_seed: int | None,
-) -> tuple[RunKeys, list[Gift]]:
-    """Make the keys of a run with sealed rows, and its secret's gift for each owner with genuine keys.
-
-    Raises:
-        IdentityError: the curator passed on no genuine keys.
-    """
-
-    def refused(owner: str, error: FedkmeError) -> None:
-        warn(f"{owner} gets no secret and sends no rows: {error}")
-
-    keys = RunKeys.fresh(consumer, plan.run, simulation_seed)
-    return keys, keys.gifts(plan.offers, identity, refused)
-
-
 def keys_for(plan: Plan, document: RequestDocument | None) -> RunKeys | None:
     """Take the keys that open a run's rows from its request; None if rows are not sealed.
 

@@ -157,9 +157,7 @@ def complete_release(
     if run_folder.is_under_way(directory):
         raise ConfigError(f"the run in {directory} is under way", "Wait for its end.")
     if (directory / "curator").is_dir():  # the launcher was killed
-        run_folder.adopt_curator_run(directory)
-        run_folder.adopt_owner_journals(directory)
-        run_folder.adopt_consumer_journal(directory)
+        run_folder.adopt(directory)
     if _is_complete(directory) and (directory / METRICS).exists():
         write_report(directory)
         return {"losses": (), **read_object(directory / METRICS)}

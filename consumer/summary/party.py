@@ -12,11 +12,11 @@ from pathlib import Path
 
 from consumer.gate import ConsumerGate
 from consumer.requests import KeptRequest, Requests
-from consumer.sealed_rows import RunKeys, give
+from consumer.sealed_rows import RunKeys
 from consumer.settings import RequestSettings
 from consumer.summary.offers import check_request, check_spending, make_offer, make_request, shared_events
 from fedkme.documents import RequestDocument
-from fedkme.errors import LedgerError
+from fedkme.errors import FedkmeError, LedgerError
 from fedkme.exchange import Offer, Plan
 from fedkme.heads.log import Head
 from fedkme.heads.notes import CURATORS
@@ -87,18 +87,16 @@ class ConsumerParty:
             IdentityError: the curator passed on no genuine keys.
         """
 
+        def refused(owner: str, error: FedkmeError) -> None:
+            self.warn(plan.run, f"{owner} gets no secret and sends no rows: {error}")
+
         def draw() -> tuple[Offer, RunKeys | None]:
             consumer, spent, request = self.requests.consumer, self._spent(), self.request
             check_spending(consumer, self.budget, spent, shared_events(request, plan.cells))
             keys, gifts = None, list[Gift]()
             if plan.sealed:  # first: if no owner may have the secret, nothing of D_v is disclosed
-                keys, gifts = give(
-                    plan,
-                    consumer,
-                    self.identity(),
-                    lambda line: self.warn(plan.run, line),
-                    self.simulation_seed,
-                )
+                keys = RunKeys.fresh(consumer, plan.run, self.simulation_seed)
+                gifts = keys.gifts(plan.offers, self.identity(), refused)
             if plan.cells is None:
                 whose, planned = f"{validation_of(consumer)} towards {OWNERS}", target_event(request.target)
                 warn_of_unbounded(request.privacy, whose, [planned], partial(self.warn, plan.run))

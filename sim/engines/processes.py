@@ -105,9 +105,7 @@ class Launch(ABC, Generic[SettingsT]):
 
     def adopt(self) -> None:
         """Leave the record of the only run, and every party's ledger as a file of lines."""
-        run_folder.adopt_curator_run(self.directory)
-        run_folder.adopt_owner_journals(self.directory)
-        run_folder.adopt_consumer_journal(self.directory)
+        run_folder.adopt(self.directory)
         run_folder.remove_repeated(self.directory)
         if self.authority is not None and (self.directory / "ledger.jsonl").is_file():
             (self.directory / run_folder.AUTHORITY).write_bytes(self.authority.pem)  # never its key

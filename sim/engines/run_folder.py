@@ -156,29 +156,30 @@ def remove_repeated(directory: Path) -> None:
         logs.rmdir()
 
 
-def adopt_owner_journals(directory: Path) -> None:
-    """Replace the owners' journals by their ledgers, as files of lines."""
-    for journal in sorted((directory / "owners").glob("*.db")):
-        adopt_ledger(journal, journal.stem, journal.with_suffix(".jsonl"))
+def adopt(directory: Path) -> None:
+    """Keep the record of the curator's only run at the top of the folder, and every party's ledger.
 
-
-def adopt_consumer_journal(directory: Path) -> None:
-    """Replace the consumer's journal by its ledger, as a file of lines."""
-    journal = directory / "consumer" / "journal.db"
-    if journal.exists():
-        adopt_ledger(journal, CONSUMER, journal.with_name("ledger.jsonl"))
-
-
-def adopt_ledger(journal: Path, party: str, target: Path) -> None:
-    """Replace the journal of a party that has ended by its ledger, as a file of lines.
+    A ledger becomes a file of lines in place of the party's journal; the parties have ended.
 
     Raises:
-        StoreError: the journal cannot be read.
+        StoreError: a journal cannot be read.
     """
-    with contextlib.closing(_opened(journal, party)) as store:
-        _write(store, target)
-    for suffix in ("", *BESIDE):  # by name: a glob would read the whole folder once for each owner
-        journal.with_name(f"{journal.name}{suffix}").unlink(missing_ok=True)
+    curator, consumer = directory / "curator", directory / "consumer"
+    for folder in sorted(curator.glob("run-*")):
+        for file in sorted(folder.iterdir()):
+            file.replace(directory / file.name)
+    owners = sorted((directory / "owners").glob("*.db"))
+    adopted = {journal: (journal.stem, journal.with_suffix(".jsonl")) for journal in owners}
+    adopted[consumer / "journal.db"] = CONSUMER, consumer / LEDGER
+    adopted[curator / "journal.db"] = CURATOR, directory / LEDGER
+    for journal, (party, target) in adopted.items():
+        if journal.exists():
+            with contextlib.closing(_opened(journal, party)) as store:
+                _write(store, target)
+            for suffix in ("", *BESIDE):  # by name: a glob would read the whole folder once for each owner
+                journal.with_name(f"{journal.name}{suffix}").unlink(missing_ok=True)
+    if curator.exists():
+        shutil.rmtree(curator)
 
 
 def _opened(journal: Path, party: str) -> Store:
@@ -193,18 +194,6 @@ def _write(store: Store, target: Path) -> None:
     lines = "".join(f"{entry.line}\n" for entry in store.ledger()).encode("ascii")
     durable.replace(target, lines) if target.name == LEDGER else target.write_bytes(lines)
     write_heads(store, target)
-
-
-def adopt_curator_run(directory: Path) -> None:
-    """Move the curator's files of its only run to the top of the run's folder."""
-    curator = directory / "curator"
-    for folder in sorted(curator.glob("run-*")):
-        for file in sorted(folder.iterdir()):
-            file.replace(directory / file.name)
-    if (journal := curator / "journal.db").exists():
-        adopt_ledger(journal, CURATOR, directory / "ledger.jsonl")
-    if curator.exists():
-        shutil.rmtree(curator)
 
 
 def read_record(directory: Path) -> Mapping[str, Any] | None:

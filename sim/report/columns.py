@@ -1,6 +1,6 @@
 """Sections of reports that compare rows with real ones: by column, by pair of columns, by value."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedkme.pages import html
@@ -9,6 +9,11 @@ from sim.formatting import distance
 
 MOST_BARS = 40
 """Columns, and pairs of columns, that are drawn."""
+_MEASURES = {
+    "columns": "Total variation of categories, Kolmogorov's distance of numbers",
+    "pairs": "Total variation, numbers in eight bins",
+}
+_HALVES = {"columns": "real_halves", "pairs": "real_halves_pairs"}
 _MOST_NAMED = 8
 """Columns, and pairs of columns, that are named as lost."""
 
@@ -21,29 +26,16 @@ def distances(compared: Mapping[str, Any], made: str, note: str) -> html.Html:
         made: name of the rows that are compared.
         note: sentence that says whose rows are the real ones.
     """
-    parts = [
-        _distances(compared, of, halves, what, measure, made, note)
-        for of, halves, what, measure in (
-            (
-                "columns",
-                "real_halves",
-                "column",
-                "Total variation of categories, Kolmogorov's distance of numbers",
-            ),
-            ("pairs", "real_halves_pairs", "pair of columns", "Total variation, numbers in eight bins"),
-        )
-    ]
+    parts = [_distances(compared, of, measure, made, note) for of, measure in _MEASURES.items()]
     return html.joined([html.note(lost(compared)), html.pair(filter(None, parts))])
 
 
 def lost(compared: Mapping[str, Any]) -> str:
     """Name the columns and pairs that are far from the real ones; empty where nothing was compared."""
     phrases = []
-    for of, halves, what in (
-        ("columns", "real_halves", "columns"),
-        ("pairs", "real_halves_pairs", "pairs of columns"),
-    ):
-        by_name, floor = _by_name(compared, of), _by_name(compared, halves)
+    for of in _MEASURES:
+        what = "columns" if of == "columns" else "pairs of columns"
+        by_name, floor = _measured(compared, of)
         far = [name for name in _furthest(by_name, floor) if _excess(by_name, floor, name) > FAR]
         if not by_name:
             continue
@@ -81,10 +73,9 @@ def shares(compared: Mapping[str, Any], made: str, real: str, note: str) -> html
     return html.joined([html.note(caption), html.pair(figures)])
 
 
-def _distances(
-    compared: Mapping[str, Any], of: str, halves: str, what: str, measure: str, made: str, note: str
-) -> html.Html:
-    by_name, floor = _by_name(compared, of), _by_name(compared, halves)
+def _distances(compared: Mapping[str, Any], of: str, measure: str, made: str, note: str) -> html.Html:
+    what = "column" if of == "columns" else "pair of columns"
+    by_name, floor = _measured(compared, of)
     if not by_name:
         return html.Html()
     rows = []
@@ -95,7 +86,7 @@ def _distances(
         rows.append(html.Bar(name, ((near, "other"), (far - near, "main")), text))
     closer = len(by_name) - len(shown)
     more = f" The {closer} closest are left out." if closer else ""
-    mean = [distance(compared[key].get("mean")) for key in (of, halves)]
+    mean = [distance(compared[key].get("mean")) for key in (of, _HALVES[of])]
     yardstick, numbers = "two halves of the real rows differ by", "half to half"
     if fresh := compared.get("fresh"):
         yardstick, numbers = f"{fresh} real rows drawn at random differ from the others by", "real to real"
@@ -107,9 +98,9 @@ def _distances(
     return html.figure(f"Each {what}'s distance", drawing, caption)
 
 
-def _by_name(compared: Mapping[str, Any], key: str) -> Mapping[str, float]:
-    by_name: Mapping[str, float] = compared.get(key, {}).get("by_name", {})
-    return by_name
+def _measured(compared: Mapping[str, Any], of: str) -> Sequence[Mapping[str, float]]:
+    """Distances by name, and those between two parts of the real rows."""
+    return [compared.get(key, {}).get("by_name", {}) for key in (of, _HALVES[of])]
 
 
 def _excess(by_name: Mapping[str, float], floor: Mapping[str, float], name: str) -> float:

@@ -1,6 +1,5 @@
 """A run directory as one page that opens anywhere, and as the lines that end a run on a terminal."""
 
-import csv
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from fedkme.tables.files import read_arrays
 from fedkme.verbs import table_of
 from fedkme.verdict import FORMS, lines_of
 from sim import formatting
+from sim.evaluation.metrics import read_rounds
 from sim.families import Words, words_of
 from sim.report import privacy
 from sim.report.release_page import ReleaseFolder, render_release
@@ -90,11 +90,11 @@ def _page(directory: Path) -> str:
 
 
 def _summary(directory: Path) -> str:
-    rounds, rows = directory / "rounds.csv", directory / "consumer" / "summary.npz"
+    rows = directory / "consumer" / "summary.npz"
     summary = rows if rows.exists() else directory / "summary.npz"
     run = SummaryFolder(
         metrics=_read_metrics(directory / "metrics.json", REQUIRED, OPTIONAL),
-        rounds=_read_lines(rounds) if rounds.exists() else [],
+        rounds=read_rounds(directory),
         config=_text(directory / "run.toml"),
         arrays=read_arrays(summary, "report") if summary.exists() else {},
         ended=modified(directory / "metrics.json"),
@@ -156,11 +156,6 @@ def read_object(path: Path) -> dict[str, Any]:
         return load_json(path)
     except ConfigError as error:
         raise ConfigError(error.cause, REMEDY) from None
-
-
-def _read_lines(path: Path) -> list[dict[str, str | None]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return [dict(line) for line in csv.DictReader(file)]
 
 
 def print_outcome(metrics: formatting.Metrics, console: Console) -> None:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from fedkme.store import open_store
-from sim.engines.run_folder import adopt_owner_journals, remove_repeated
+from sim.engines.run_folder import adopt, remove_repeated
 
 
 def test_ledgers_of_journals_stay_and_nothing_else_of_them(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_ledgers_of_journals_stay_and_nothing_else_of_them(tmp_path: Path) -> No
     with contextlib.closing(open_store(owners / "b.db", "b", "process")) as store:
         store.extend_ledger(["line of b"])
     (owners / "c.db").touch()
-    adopt_owner_journals(tmp_path)
+    adopt(tmp_path)
     assert {file.name: file.read_text() for file in owners.iterdir()} == {
         "a.jsonl": "line of a\n",
         "b.jsonl": "line of b\n",
