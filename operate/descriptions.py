@@ -1,6 +1,6 @@
-"""Descriptions of all configurations: JSON Schema for editors, and the page of docs that lists every key.
+"""JSON Schema of all configurations, for editors.
 
-Both come from the settings classes: types, defaults, limits, and the docstring of each attribute.
+It comes from the settings classes: types, defaults, limits, and the docstring of each attribute.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from fedkme.config import Settings
-from fedkme.descriptions import DescribedSchema, Table, about, keys_text, title_of, wrapped
+from fedkme.descriptions import DescribedSchema
 from fedkme.tables.schema import Schema
 from owner.settings import OwnerSettings
 from sim.config import SimulationSettings
@@ -45,26 +45,3 @@ def json_schema(kind: str) -> dict[str, Any]:
         **schema,
         "title": f"fedkme: {what.replace('`', '')}",
     }
-
-
-def page() -> str:
-    """Text of docs/reference/configuration.md: every key of every configuration."""
-    lines = [_HEAD]
-    tables: dict[str, Table] = {}
-    for kind, (_, what) in KINDS.items():
-        described = json_schema(kind)
-        tables |= {title_of(name): table for name, table in described.pop("$defs", {}).items()}
-        lines.append(
-            f"## {kind}\n\n{wrapped(f'{what[0].upper()}{what[1:]}.')}\n\n{keys_text(described, tables)}"
-        )
-    lines.append("## Tables inside")
-    for title, table in sorted(tables.items()):
-        lines.append(f"### {title}\n\n{wrapped(about(table))}\n\n{keys_text(table, tables)}")
-    return "\n\n".join(line.strip("\n") for line in lines) + "\n"
-
-
-_HEAD = """# Every key of every configuration
-
-Made of the settings by `make reference`: do not edit. `fedkme schema json KIND` prints the JSON Schema of a
-kind of file, by which editors complete and check TOML (those with taplo: `#:schema FILE` in the first line).
-"""

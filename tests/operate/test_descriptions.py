@@ -15,10 +15,11 @@ from fedkme.config import models_in, validate
 from fedkme.descriptions import meanings_of
 from fedkme.errors import ConfigError
 from operate.cli import _load
-from operate.descriptions import KINDS, json_schema, page
+from operate.descriptions import KINDS, json_schema
 from sim.shipped import shipped
 from tests.fedkme.test_config import CONSUMER, CURATOR, OWNER, SCENARIO, SCHEMA
 from tests.places import ROOT
+from tools.reference import page
 
 jsonschema = pytest.importorskip("jsonschema", reason="it judges as an editor does")
 
