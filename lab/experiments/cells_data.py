@@ -20,9 +20,8 @@ from fedkme.tables.table import Table
 from lab.experiments.cells_draw import SEEDS, Build, ExperimentDraw, draw_of, labels_of
 from lab.experiments.cells_tables import tables
 from sim.scenarios.base import Scenario, generator, random_rows
-from sim.scenarios.digits import Digits
 from sim.scenarios.hospitals import Hospitals
-from sim.scenarios.mnist import Mnist
+from sim.scenarios.images import Digits, Mnist
 from sim.scenarios.states import read_acs
 
 ROWS = 12_000

@@ -10,9 +10,8 @@ from pydantic import Field
 from fedkme.errors import ConfigError, DataError
 from sim.scenarios.adult import Adult
 from sim.scenarios.base import Frames, Scenario
-from sim.scenarios.digits import Digits
 from sim.scenarios.hospitals import Hospitals
-from sim.scenarios.mnist import Mnist
+from sim.scenarios.images import Digits, Mnist
 from sim.scenarios.states import States
 from sim.scenarios.tables import Csv
 from sim.shipped import shipped

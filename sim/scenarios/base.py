@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field
 
 from consumer.summary.verdict import doubts_of
 from fedkme.config import Settings
@@ -118,40 +118,6 @@ class LazyTables(Mapping[str, Table]):
         return len(self._names)
 
 
-class DigitSplit(Settings):
-    """The layout of Sarpatwar 2019, appendix G: owners by groups of classes, a target of a few classes."""
-
-    groups: Annotated[tuple[tuple[int, ...], ...], Field(min_length=1)] = (
-        (0, 1),
-        (3, 4),
-        (5, 6),
-        (7, 8),
-        (9, 2),
-    )
-    """Classes of each owner."""
-    owners: int | None = Field(default=None, ge=1)
-    """Number of owners, default one per group. More: each group is cut into even shards. Fewer: an owner has
-    several groups."""
-    targets: tuple[int, ...] = (3, 4)
-    """Classes of the validation and test rows."""
-    ratio: tuple[PositiveFloat, ...] = (0.7, 0.3)
-    """Share of each of `targets`."""
-    validation_fraction: Fraction = 0.25
-    """Share of the target rows that is D_v; the rest is the test set."""
-    seeds: int = Field(default=150, ge=0)
-    """Public rows, D_init; 0: none."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        owned = [digit for group in self.groups for digit in group]
-        for name, digits in (("groups", owned), ("targets", self.targets)):
-            if len(set(digits)) < len(digits) or not set(digits) <= set(range(10)):
-                raise ValueError(f"'{name}' names a class twice or one that is not 0 to 9")
-        if len(self.ratio) != len(self.targets) or not self.targets:
-            raise ValueError("'ratio' needs one share for each of 'targets'")
-        return self
-
-
 def generator(seed: int, *names: str) -> np.random.Generator:
     """Random numbers for a part of a scenario: equal for equal seed and names, otherwise independent."""
     words = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") for name in names]
@@ -161,33 +127,6 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 def owner_names(count: int) -> list[str]:
     """Names owner-1, owner-2, ..., padded with zeros so that names sort like numbers."""
     return [f"owner-{number:0{len(str(count))}}" for number in range(1, count + 1)]
-
-
-def deal(
-    labels: NDArray[Any], candidates: Rows, split: DigitSplit, rng: np.random.Generator
-) -> dict[str, Rows]:
-    """Rows of each owner, ascending: its classes, or an even random shard of them.
-
-    Candidates of a class in no group go to no owner.
-    """
-    groups = [rng.permutation(candidates[np.isin(labels[candidates], group)]) for group in split.groups]
-    count = split.owners or len(groups)
-    if count < len(groups):
-        parts = [np.concatenate(groups[first::count]) for first in range(count)]
-    else:
-        shards = [count // len(groups) + (i < count % len(groups)) for i in range(len(groups))]
-        parts = [part for group, n in zip(groups, shards, strict=True) for part in np.array_split(group, n)]
-    return {name: np.sort(part) for name, part in zip(owner_names(count), parts, strict=True)}
-
-
-def sample_targets(
-    labels: NDArray[Any], candidates: Rows, split: DigitSplit, rng: np.random.Generator
-) -> Rows:
-    """Sample, without repetition, as many candidates as the ratio of the target classes allows."""
-    classes = [rng.permutation(candidates[labels[candidates] == digit]) for digit in split.targets]
-    total = min(len(rows) / share for rows, share in zip(classes, split.ratio, strict=True))
-    chosen = [rows[: round(total * share)] for rows, share in zip(classes, split.ratio, strict=True)]
-    return np.sort(np.concatenate(chosen))
 
 
 def cut(

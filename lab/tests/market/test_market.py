@@ -24,7 +24,7 @@ from lab.market.run import Grid, Line, run
 from lab.market.score import score
 from lab.market.table import Setting, by_setting, compare, overview, tables
 from sim.progress import TableStep
-from sim.scenarios.digits import Digits
+from sim.scenarios.images import Digits
 from sim.sweep.table import FILE, read_rows, write_rows
 
 GRID = Grid(("digits-group5",), (90,), (20,), (2.0,), (1.0,), (0,), ("exact greedy", "uniform"))

@@ -18,7 +18,7 @@ from sim.config import Baseline, SimulationSettings, SummaryTable, compared_with
 from sim.engines.inprocess import KeptRecords, market_of, run_in_process
 from sim.evaluation.baselines import BaselineResult, altered, run_baselines
 from sim.scenarios.base import Scenario
-from sim.scenarios.digits import Digits
+from sim.scenarios.images import Digits
 from tests.curator.summary.fakes import SCHEMA, owners, table
 
 P = 12

@@ -33,7 +33,7 @@ from sim.evaluation.metrics import (
     with_reading,
     write_metrics,
 )
-from sim.scenarios.digits import Digits
+from sim.scenarios.images import Digits
 from tests.curator.summary.fakes import owners, small_market, table
 
 P = 5

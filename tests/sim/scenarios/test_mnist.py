@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedkme.errors import ConfigError, DataError
 from sim.scenarios import build_scenario
 from sim.scenarios.base import Scenario, anchored, locate
-from sim.scenarios.mnist import Mnist
+from sim.scenarios.images import Mnist
 from tests.sim.scenarios.contents import classes, content, data, same, tables
 
 

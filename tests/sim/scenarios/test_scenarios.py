@@ -14,8 +14,8 @@ from fedkme.config import Settings, load_toml, validate
 from fedkme.errors import ConfigError, DataError, MissingDependencyError
 from fedkme.tables.table import Table
 from sim.scenarios import ScenarioConfig, build_scenario, find_scenario
-from sim.scenarios.base import DigitSplit, cut, deal, draw, generator, owner_names
-from sim.scenarios.digits import Digits, jitter
+from sim.scenarios.base import cut, draw, generator, owner_names
+from sim.scenarios.images import Digits, DigitSplit, deal, jitter
 from tests.sim.scenarios.contents import classes, content, same, tables
 
 
