@@ -1,22 +1,19 @@
 """Progress of long work, for people: lines, above a bar where there is a terminal."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from pathlib import Path
+from typing import Any, Protocol, TextIO
 
 import rich.progress
 from rich.console import Console
 
 from fedkme.ops.spans import StageTime, left
-
-if TYPE_CHECKING:
-    from sim.watch import SimulationWatch
+from fedkme.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +33,19 @@ class TableStep:
     line: str = ""
 
 
+class RunPage(Protocol):
+    """State of a run's page, as whoever carries the run out knows it."""
+
+    def hear(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Take in an event of the curator."""
+
+    def take(self, store: Store, owners: tuple[str, ...], directory: Path) -> None:
+        """Read the state from the store of a curator in this process from now on."""
+
+    def finish(self, directory: Path, words: str = "", over: bool = False) -> None:
+        """Show `words` and the status in the record of the run's folder; the report once all is over."""
+
+
 class Follower:
     """Follows a run, and shows nothing.
 
@@ -43,7 +53,7 @@ class Follower:
         watch: state for the run's page, if there is a page.
     """
 
-    watch: SimulationWatch | None = None
+    watch: RunPage | None = None
 
     def started(self, K: int, p: int) -> None:
         """K owners are ready and so many rounds will follow, p in Algorithm 3."""

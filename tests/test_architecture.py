@@ -244,6 +244,7 @@ NOISE = {
     "curator/runs/summary_run.py": "RunJournal, which writes the run's lines",
     "curator/server.py": "passes the curator's on to its runs",
     "owner/party.py": "OwnerGate",
+    "owner/runs.py": "RowPools, whose choice of places reads no row",
     "owner/agent.py": "passes the owner's on to its party",
     "consumer/summary/client.py": "passes the consumer's on to its party",
     "consumer/summary/offers.py": "ConsumerGate",
