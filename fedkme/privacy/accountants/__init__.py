@@ -6,7 +6,6 @@ a run must not call this package: the first numerical figure imports dp-accounti
 
 from fedkme.privacy.accountants.bound import Accountant as Accountant
 from fedkme.privacy.accountants.bound import Bound as Bound
-from fedkme.privacy.accountants.bound import Support as Support
 from fedkme.privacy.accountants.matrix import TOGETHER as TOGETHER
 from fedkme.privacy.accountants.matrix import Cells as Cells
 from fedkme.privacy.accountants.matrix import MatrixCell as MatrixCell

@@ -2,23 +2,12 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import Event
-
-
-@dataclass(frozen=True)
-class Support:
-    """Answer of an accountant to the question whether it supports an event; a truth value in a condition."""
-
-    reason: str = ""
-    """Reason why the event is not supported; empty if it is."""
-
-    def __bool__(self) -> bool:
-        return not self.reason
 
 
 @dataclass(frozen=True)
@@ -47,21 +36,12 @@ class Accountant(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def supports(self, event: Event) -> Support:
-        """Check whether the accountant supports the event and all events inside it."""
+    def refusal(self, event: Event) -> str:
+        """Reason why the accountant supports the event, or one inside it, not; empty if it supports all."""
 
     @abstractmethod
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """Smallest epsilon that the accountant gives for all events together at delta, 0 <= delta < 1."""
-
-    @abstractmethod
-    def delta(self, events: Iterable[Event], epsilon: float) -> Bound:
-        """Smallest delta that the accountant gives for all events together at epsilon >= 0."""
-
-    def curve(self, events: Iterable[Event], deltas: Iterable[float]) -> Sequence[Bound]:
-        """Epsilon as a function of delta."""
-        listed = tuple(events)
-        return [self.epsilon(listed, delta) for delta in deltas]
 
 
 def check_delta(delta: float) -> None:
@@ -72,13 +52,3 @@ def check_delta(delta: float) -> None:
     """
     if not 0 <= delta < 1:
         raise ConfigError(f"delta {delta} is not a probability of failure", "Take 0 <= delta < 1.")
-
-
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an epsilon that bounds nothing.
-
-    Raises:
-        ConfigError: epsilon is negative or not a number.
-    """
-    if not epsilon >= 0:
-        raise ConfigError(f"epsilon {epsilon} bounds no loss of privacy", "Take epsilon >= 0.")

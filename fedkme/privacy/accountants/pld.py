@@ -55,14 +55,6 @@ def numerical_epsilon(counts: Counts, delta: float) -> float:
     return float(_loss_distribution(counts).get_epsilon_for_delta(delta))
 
 
-def numerical_delta(counts: Counts, epsilon: float) -> float:
-    """Delta at epsilon by the product of dominating pairs; 1 where it cannot be computed."""
-    if not _is_computable(counts):
-        return 1.0
-    delta = float(_loss_distribution(counts).get_delta_for_epsilon(epsilon))
-    return min(1.0, max(delta, SMALLEST_DELTA))
-
-
 def bounded_range_delta(epsilon: NDArray[np.float64], span: float) -> NDArray[np.float64]:
     """Supremum of delta at epsilon over all mechanisms of range `span`; any shape."""
     inside = np.expm1((np.minimum(epsilon, span) - span) / 2.0) ** 2 / -np.expm1(-span)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable
 from typing import ClassVar
 
-from fedkme.privacy.accountants.bound import Accountant, Bound, Support, check_delta, check_epsilon
+from fedkme.privacy.accountants.bound import Accountant, Bound, check_delta
 from fedkme.privacy.accounting import published_epsilon
 from fedkme.privacy.events import Composed, Event, MwemCall, PrivAuction, leaves
 
@@ -29,10 +29,10 @@ class Published(Accountant):
 
     name: ClassVar[str] = "published"
 
-    def supports(self, event: Event) -> Support:
-        """Support the two mechanisms of the paper and no others."""
+    def refusal(self, event: Event) -> str:
+        """Refuse all but the two mechanisms of the paper."""
         strange = sorted({leaf.kind for leaf in leaves([event]) if type(leaf) not in (MwemCall, PrivAuction)})
-        return Support(f"the paper has no arithmetic for {', '.join(strange)}" if strange else "")
+        return f"the paper has no arithmetic for {', '.join(strange)}" if strange else ""
 
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The middle form for h2, or the plain sum where it is smaller, plus the claim for the auction.
@@ -41,8 +41,8 @@ class Published(Accountant):
         """
         check_delta(delta)
         whole = Composed(tuple(events))
-        if not (support := self.supports(whole)):
-            return Bound(math.inf, delta, "none", support.reason)
+        if reason := self.refusal(whole):
+            return Bound(math.inf, delta, "none", reason)
         calls, auctions = _calls_and_auctions(whole)
         unspent = delta - sum(auction.delta for auction in auctions)
         if unspent < 0:
@@ -50,17 +50,6 @@ class Published(Accountant):
             return Bound(math.inf, delta, "none", reason)
         epsilon = _h2(calls, unspent) + sum(auction.epsilon for auction in auctions)
         return Bound(epsilon, delta, "theorems 6 and 7 as published")
-
-    def delta(self, events: Iterable[Event], epsilon: float) -> Bound:
-        """The middle form solved for delta, plus the claim for the auction."""
-        check_epsilon(epsilon)
-        whole = Composed(tuple(events))
-        if not (support := self.supports(whole)):
-            return Bound(epsilon, 1.0, "none", support.reason)
-        calls, auctions = _calls_and_auctions(whole)
-        unspent = epsilon - sum(auction.epsilon for auction in auctions)
-        delta = _h2_delta(calls, unspent) + sum(auction.delta for auction in auctions)
-        return Bound(epsilon, min(delta, 1.0), "theorems 6 and 7 as published")
 
     def steps(self, events: Iterable[Event], delta: float) -> list[str]:
         """Derivation of the figure at delta, one line a step."""
@@ -95,14 +84,6 @@ def _h2(calls: list[MwemCall], delta: float) -> float:
         return _plain_sum(calls)
     middle = published_epsilon(math.sqrt(_sum_of_squares(calls)), 1, min(delta, _LARGEST_DELTA))
     return min(_plain_sum(calls), middle)
-
-
-def _h2_delta(calls: list[MwemCall], epsilon: float) -> float:
-    squares = _sum_of_squares(calls)
-    if epsilon >= _plain_sum(calls):
-        return 0.0
-    delta = math.exp(-((epsilon - squares) ** 2) / (2.0 * squares)) if epsilon > squares else 1.0
-    return delta if delta <= _LARGEST_DELTA else 1.0
 
 
 def _h2_steps(calls: list[MwemCall], delta: float) -> list[str]:

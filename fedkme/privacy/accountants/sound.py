@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from fedkme.privacy.accountants.bound import Accountant, Bound, Support, check_delta, check_epsilon
-from fedkme.privacy.accountants.pld import Counts, numerical_delta, numerical_epsilon
+from fedkme.privacy.accountants.bound import Accountant, Bound, check_delta
+from fedkme.privacy.accountants.pld import Counts, numerical_epsilon
 from fedkme.privacy.accounting import zcdp_epsilon
 from fedkme.privacy.events import (
     BoundedRange,
@@ -42,13 +42,7 @@ from fedkme.privacy.events import (
     SealedRows,
     leaves,
 )
-from fedkme.privacy.gaussian import (
-    Responses,
-    gaussian_delta,
-    gaussian_epsilon,
-    responses_delta,
-    responses_epsilon,
-)
+from fedkme.privacy.gaussian import Responses, gaussian_epsilon, responses_epsilon
 
 _PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, Clock, SealedRows}
 """Types of events with a proof. A type derived from one of them may mean something else."""
@@ -63,12 +57,12 @@ class Sound(Accountant):
 
     name: ClassVar[str] = "sound"
 
-    def supports(self, event: Event) -> Support:
-        """Events with a proof, all under one neighbouring relation."""
+    def refusal(self, event: Event) -> str:
+        """Refuse events without a proof, and events under different neighbouring relations."""
         reasons = dict.fromkeys(_refusal(leaf) for leaf in leaves([event]) if type(leaf) not in _PROVEN)
         if len(event.assumes) > 1:
             reasons["the events assume different neighbouring relations"] = None
-        return Support("; ".join(_merged_reasons(reasons)))
+        return "; ".join(_merged_reasons(reasons))
 
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The smallest valid epsilon at delta; inf with the reason where there is none.
@@ -88,8 +82,8 @@ class Sound(Accountant):
         """Bounds at delta, method by method, until `enough` accepts one."""
         check_delta(delta)
         whole = Composed(tuple(events))
-        if not (support := self.supports(whole)):
-            return [Bound(math.inf, delta, "none", support.reason)]
+        if refusal := self.refusal(whole):
+            return [Bound(math.inf, delta, "none", refusal)]
         bounds = []
         for bound in _bounds(_counts(whole)):
             bounds.append(Bound(bound.epsilon(delta), delta, bound.method))
@@ -98,15 +92,6 @@ class Sound(Accountant):
         finite = [figure for figure in bounds if math.isfinite(figure.epsilon)]
         reason = f"no method has a finite epsilon for these events at delta = {delta:g}"
         return finite or [Bound(math.inf, delta, "none", reason)]
-
-    def delta(self, events: Iterable[Event], epsilon: float) -> Bound:
-        """The smallest valid delta at epsilon; 1 with the reason where there is none."""
-        check_epsilon(epsilon)
-        whole = Composed(tuple(events))
-        if not (support := self.supports(whole)):
-            return Bound(epsilon, 1.0, "none", support.reason)
-        deltas = [(bound.delta(epsilon), bound.method) for bound in _bounds(_counts(whole))]
-        return Bound(epsilon, *min(deltas, key=lambda pair: pair[0]))
 
 
 def _merged_reasons(reasons: Iterable[str]) -> list[str]:
@@ -163,20 +148,18 @@ class _Bound:
     Attributes:
         method: name of the method.
         epsilon: computes epsilon at a delta; inf where the method gives no bound.
-        delta: computes delta at an epsilon; 1 where the method gives no bound.
         exact: tells for a delta whether no other method has an epsilon smaller by more than a part 1e-4. The
             later methods take a second to import and another to compute.
     """
 
     method: str
     epsilon: Callable[[float], float]
-    delta: Callable[[float], float]
     exact: Callable[[float], bool] = lambda delta: False
 
 
 def _bounds(counts: Counts) -> Iterator[_Bound]:
     if not counts:
-        yield _Bound("nothing released", lambda _: 0.0, lambda _: 0.0)
+        yield _Bound("nothing released", lambda _: 0.0)
         return
     if all(isinstance(event, Gaussian) for event, _ in counts):
         yield _gaussian(2.0 * _rho(counts))
@@ -186,22 +169,13 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
         yield _Bound(
             "sum of pure epsilons",
             lambda _: pure,
-            lambda epsilon: float(epsilon < pure),
             lambda delta: delta <= _chance_of_largest_loss(counts) * -math.expm1(-1e-4 * pure),
         )
     elif (responses := _gaussian_and_pure(counts)) is not None:
         yield responses
     rho = _rho(counts)
-    yield _Bound(
-        "zCDP",
-        lambda delta: zcdp_epsilon(rho, delta) if delta > 0 else math.inf,
-        lambda epsilon: zcdp_delta(rho, epsilon),
-    )
-    yield _Bound(
-        "PLD",
-        lambda delta: numerical_epsilon(counts, delta),
-        lambda epsilon: numerical_delta(counts, epsilon),
-    )
+    yield _Bound("zCDP", lambda delta: zcdp_epsilon(rho, delta) if delta > 0 else math.inf)
+    yield _Bound("PLD", lambda delta: numerical_epsilon(counts, delta))
 
 
 def _gaussian(precision: float) -> _Bound:
@@ -210,11 +184,7 @@ def _gaussian(precision: float) -> _Bound:
     Dong, Roth, Su 2019. `precision` is that sum.
     """
     sigma = 1.0 / math.sqrt(precision)
-    return _Bound(
-        "exact Gaussian",
-        lambda delta: gaussian_epsilon(sigma, delta) if delta > 0 else math.inf,
-        lambda epsilon: gaussian_delta(sigma, epsilon),
-    )
+    return _Bound("exact Gaussian", lambda delta: gaussian_epsilon(sigma, delta) if delta > 0 else math.inf)
 
 
 def _gaussian_and_pure(counts: Counts) -> _Bound | None:
@@ -233,7 +203,6 @@ def _gaussian_and_pure(counts: Counts) -> _Bound | None:
     return _Bound(
         "Gaussian and pure",
         lambda delta: responses_epsilon(sigma, losses, delta) if delta > 0 else math.inf,
-        lambda epsilon: responses_delta(sigma, losses, epsilon),
         lambda _: _are_responses(counts) and len(losses) > 1,
     )
 
@@ -302,25 +271,3 @@ def _single_rho(event: Event) -> float:
             return epsilon**2 / 8.0
         case _:
             return math.inf
-
-
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Delta at epsilon of any rho-zCDP mechanism, the inverse of `zcdp_epsilon`.
-
-    The least over orders a > 1 of  exp((a - 1)(a rho - epsilon)) (1 - 1/a)^(a - 1) / a
-    (Canonne, Kamath, Steinke 2020, proposition 12); every order gives a valid bound.
-
-    Args:
-        rho: > 0.
-        epsilon: >= 0.
-    """
-    from scipy.optimize import minimize_scalar  # takes a fifth of a second: not at a party's start
-
-    def log_bound(log_excess: float) -> float:
-        excess = math.exp(log_excess)  # a - 1
-        order = 1.0 + excess
-        return excess * (order * rho - epsilon + math.log(excess / order)) - math.log(order)
-
-    centre = math.log(max((epsilon - rho) / (2.0 * rho), 1e-2))
-    best = minimize_scalar(log_bound, bounds=(centre - 6.0, centre + 6.0), method="bounded")
-    return math.exp(min(0.0, float(best.fun)))

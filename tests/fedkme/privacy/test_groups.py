@@ -68,7 +68,8 @@ def test_a_histograms_group_epsilon_follows_from_its_noise() -> None:
     event = for_group([histogram_noise(2.0 / scale).event], rows)
     for at in (0.0, 0.1, 0.3, 0.45):
         exact = float(both @ np.maximum(0.0, -np.expm1(at - losses)))
-        assert 0 < exact <= Sound().delta(event, at).delta
+        assert exact > 0
+        assert at <= Sound().epsilon(event, exact).epsilon + 1e-9
     assert Sound().epsilon(event, 0.0).epsilon == pytest.approx(losses[-1])
 
 

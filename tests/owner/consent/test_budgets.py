@@ -102,7 +102,7 @@ def test_a_budget_towards_a_consumer_holds_over_restarts_and_is_stated(tmp_path:
 
 def test_consumers_of_summaries_see_rows_which_no_budget_covers(tmp_path: Path) -> None:
     # The sketch, which a summary follows, is refused before anything is computed, too.
-    finite = {name for name in PROTOCOLS if Sound().supports(Composed(seen_by_consumer(name, ONE)))}
+    finite = {name for name in PROTOCOLS if not Sound().refusal(Composed(seen_by_consumer(name, ONE)))}
     assert finite == {name for name, row in PROTOCOLS.items() if row.family == "sums"} - {"sketch"}
     with host(tmp_path, budgets=[EACH | {"consumers": ["hospital"]}]) as at:
         for protocol in ("clock", "uniform"):
