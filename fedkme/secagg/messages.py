@@ -6,8 +6,9 @@ SecureAggregationError. The recipient of a message checks its meaning.
 
 import functools
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -25,7 +26,16 @@ _CONTEXT_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Advertisement:
+class CheckedMessage:
+    """A message, or a part of one, whose fields have the forms of `_FORMS`."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            _FORMS[each.name](getattr(self, each.name))
+
+
+@dataclass(frozen=True)
+class Advertisement(CheckedMessage):
     """Phase 1, owner to curator: two public keys for this aggregation and a commitment to the self-mask."""
 
     sender: str
@@ -39,12 +49,6 @@ class Advertisement:
     signature: bytes
     """Ed25519, of `signed`."""
 
-    def __post_init__(self) -> None:
-        _check_head(self.sender, self.context)
-        for key in (self.cipher_key, self.mask_key, self.commitment):
-            _check_bytes(key, KEY_BYTES)
-        _check_bytes(self.signature, SIGNATURE_BYTES)
-
     @property
     def signed(self) -> bytes:
         """Bytes that the owner signs."""
@@ -57,7 +61,7 @@ class Advertisement:
 
 
 @dataclass(frozen=True)
-class KeyRoster:
+class KeyRoster(CheckedMessage):
     """Phase 1, curator to owners: all advertisements, or with neighbours the circle's advertisements."""
 
     question: ClassVar[str] = "aggregate"
@@ -70,44 +74,27 @@ class KeyRoster:
     keys: tuple[KeyBinding, ...] = ()
     """Signing keys of the owner's circle and of the committee; none without neighbours."""
 
-    def __post_init__(self) -> None:
-        _check_bytes(self.context, _CONTEXT_BYTES)
-        _check_tuple(self.advertisements, Advertisement)
-        _check_tuple(self.fingerprints, bytes)
-        _check_tuple(self.keys, KeyBinding)
-        for fingerprint in self.fingerprints:
-            _check_bytes(fingerprint, _CONTEXT_BYTES if fingerprint else 0)
-
 
 @dataclass(frozen=True)
-class SealedShare:
+class SealedShare(CheckedMessage):
     """Shares of the sender's two secrets; the recipient alone can open them."""
 
     sender: str
     recipient: str
     sealed: bytes
 
-    def __post_init__(self) -> None:
-        _check_name(self.sender)
-        _check_name(self.recipient)
-        _check_bytes(self.sealed, SEALED_BYTES)
-
 
 @dataclass(frozen=True)
-class SealedShares:
+class SealedShares(CheckedMessage):
     """Phase 2, owner to curator: a sealed share for every other owner of the sender's circle."""
 
     sender: str
     context: bytes
     shares: tuple[SealedShare, ...]
 
-    def __post_init__(self) -> None:
-        _check_head(self.sender, self.context)
-        _check_tuple(self.shares, SealedShare)
-
 
 @dataclass(frozen=True)
-class Delivery:
+class Delivery(CheckedMessage):
     """Phase 2, curator to one owner: the shares that its circle sealed for it."""
 
     question: ClassVar[str] = "aggregate"
@@ -118,31 +105,18 @@ class Delivery:
     sharing: tuple[str, ...] = ()
     """Owners that shared, in order of names; none without neighbours."""
 
-    def __post_init__(self) -> None:
-        _check_head(self.recipient, self.context)
-        _check_tuple(self.shares, SealedShare)
-        _check_names(self.sharing)
-
 
 @dataclass(frozen=True, eq=False)
-class MaskedInput:
+class MaskedInput(CheckedMessage):
     """Phase 3, owner to curator: the vector with noise and masks, (length,) uint64 below 2**k."""
 
     sender: str
     context: bytes
     words: Words
 
-    def __post_init__(self) -> None:
-        _check_head(self.sender, self.context)
-        words = self.words
-        if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 1:
-            raise _malformed("a masked vector that is no vector of words")
-        if len(words) > MAX_LENGTH:
-            raise _malformed("a masked vector that is too long")
-
 
 @dataclass(frozen=True)
-class Survivors:
+class Survivors(CheckedMessage):
     """Phase 3, curator to owners: the owners whose masked vectors arrived, in order of names."""
 
     question: ClassVar[str] = "aggregate"
@@ -150,26 +124,18 @@ class Survivors:
     context: bytes
     owners: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        _check_bytes(self.context, _CONTEXT_BYTES)
-        _check_names(self.owners)
-
 
 @dataclass(frozen=True)
-class Endorsement:
+class Endorsement(CheckedMessage):
     """Phase 4, owner to curator: a signature of all that the curator told the owner."""
 
     sender: str
     context: bytes
     signature: bytes
 
-    def __post_init__(self) -> None:
-        _check_head(self.sender, self.context)
-        _check_bytes(self.signature, SIGNATURE_BYTES)
-
 
 @dataclass(frozen=True)
-class Endorsements:
+class Endorsements(CheckedMessage):
     """Phase 4, curator to owners: the signatures of the owners."""
 
     question: ClassVar[str] = "aggregate"
@@ -177,36 +143,23 @@ class Endorsements:
     context: bytes
     endorsements: tuple[Endorsement, ...]
 
-    def __post_init__(self) -> None:
-        _check_bytes(self.context, _CONTEXT_BYTES)
-        _check_tuple(self.endorsements, Endorsement)
-
 
 @dataclass(frozen=True)
-class RevealedShare:
+class RevealedShare(CheckedMessage):
     """One owner's share of a secret of the owner `about`."""
 
     about: str
     share: bytes
 
-    def __post_init__(self) -> None:
-        _check_name(self.about)
-        _check_bytes(self.share, SHARE_BYTES)
-
 
 @dataclass(frozen=True)
-class Unmasking:
+class Unmasking(CheckedMessage):
     """Phase 5, owner to curator: shares of survivors' self-masks and of lost owners' mask keys."""
 
     sender: str
     context: bytes
     self_masks: tuple[RevealedShare, ...]
     mask_keys: tuple[RevealedShare, ...]
-
-    def __post_init__(self) -> None:
-        _check_head(self.sender, self.context)
-        _check_tuple(self.self_masks, RevealedShare)
-        _check_tuple(self.mask_keys, RevealedShare)
 
 
 def advertised(context: bytes, sender: str, cipher_key: bytes, mask_key: bytes, commitment: bytes) -> bytes:
@@ -263,11 +216,6 @@ def session_of(context: bytes, *facts: bytes | tuple[str, ...]) -> bytes:
     return hashlib.sha256(framed(b"fedkme secagg session", context, *parts)).digest()
 
 
-def _check_head(sender: object, context: object) -> None:
-    _check_name(sender)
-    _check_bytes(context, _CONTEXT_BYTES)
-
-
 def _check_name(name: object) -> None:
     if not is_name(name):
         raise _malformed("an invalid name")
@@ -294,5 +242,38 @@ def _check_tuple(values: object, kind: type) -> None:
         raise _malformed(f"a list of something else than {kind.__name__}")
 
 
+def _check_fingerprints(values: object) -> None:
+    _check_tuple(values, bytes)
+    assert isinstance(values, tuple)
+    for fingerprint in values:
+        _check_bytes(fingerprint, _CONTEXT_BYTES if fingerprint else 0)
+
+
+def _check_words(words: object) -> None:
+    if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 1:
+        raise _malformed("a masked vector that is no vector of words")
+    if len(words) > MAX_LENGTH:
+        raise _malformed("a masked vector that is too long")
+
+
 def _malformed(what: str) -> SecureAggregationError:
     return SecureAggregationError(f"a message has {what}", "Install the same release on all sides.")
+
+
+_FORMS: Mapping[str, Callable[[object], None]] = {
+    **dict.fromkeys(("sender", "recipient", "about"), _check_name),
+    **dict.fromkeys(("sharing", "owners"), _check_names),
+    **dict.fromkeys(("cipher_key", "mask_key", "commitment"), partial(_check_bytes, size=KEY_BYTES)),
+    **dict.fromkeys(("self_masks", "mask_keys"), partial(_check_tuple, kind=RevealedShare)),
+    "context": partial(_check_bytes, size=_CONTEXT_BYTES),
+    "signature": partial(_check_bytes, size=SIGNATURE_BYTES),
+    "sealed": partial(_check_bytes, size=SEALED_BYTES),
+    "share": partial(_check_bytes, size=SHARE_BYTES),
+    "advertisements": partial(_check_tuple, kind=Advertisement),
+    "keys": partial(_check_tuple, kind=KeyBinding),
+    "shares": partial(_check_tuple, kind=SealedShare),
+    "endorsements": partial(_check_tuple, kind=Endorsement),
+    "fingerprints": _check_fingerprints,
+    "words": _check_words,
+}
+"""Check of every field by its name, which means the same in all messages."""
