@@ -89,8 +89,6 @@ class CertificateCheck:
         self._seen = () if revoked is None else stamp(revoked)
         self._sessions: dict[object, tuple[bytes, End]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        if self._revocation is not None and (line := self._revocation.warning()) is not None:
-            say("warning", line=line)
 
     @property
     def revocation(self) -> Revocation | None:

@@ -38,8 +38,8 @@ from fedkme.ops.archiver import Archiver
 from fedkme.ops.collector import traced
 from fedkme.ops.spans import with_time_left
 from fedkme.ops.supervision import StatusReporter, while_stored
-from fedkme.pki.expiry import Expiry, expiries, told_daily
-from fedkme.pki.identity import IdentityFile, expiry_warning
+from fedkme.pki.expiry import Expiry, expiries, told_daily, warn_of_ends
+from fedkme.pki.identity import IdentityFile
 from fedkme.privacy.events import CURATOR
 from fedkme.store import Store, open_store
 from fedkme.store.opening import is_on_server
@@ -183,6 +183,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         def must_be_renewed() -> list[Expiry]:
             return expiries(None if identity is None else identity.identity, certificates.revocation)
 
+        warn_of_ends(say, must_be_renewed())
         open_now.enter_context(told_daily(say, must_be_renewed))
         party = CuratorParty(context, members, certificates)
         if counters is not None:
@@ -348,8 +349,6 @@ def _listen(
     try:
         if file is None:
             return server.add_insecure_port(settings.listen)
-        if (line := expiry_warning(file.identity)) is not None:
-            reporter.say("warning", line=line)
         loop = asyncio.get_running_loop()
 
         def tell(event: str, line: str) -> None:  # in a thread of gRPC's

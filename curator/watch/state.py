@@ -230,15 +230,11 @@ class CuratorWatch:
         for owner in sorted(begun or expected):
             if owner in faults:
                 code, line = faults[owner]
-                yield OwnerStatus(
-                    owner, _STATES.get(code, "lost"), line, rows=rows.get(owner), seen=sent.get(owner, 0)
-                )
-                continue
-            connection = None if connections is None else connections.get(owner)
-            lane = _lane(owner, row, connection, bool(document.owners), connections is None)
-            yield OwnerStatus(
-                owner, lane.state, lane.why, lane.since, lane.due, rows.get(owner), sent.get(owner, 0)
-            )
+                lane = OwnerStatus(owner, _STATES.get(code, "lost"), line)
+            else:
+                connection = None if connections is None else connections.get(owner)
+                lane = _lane(owner, row, connection, bool(document.owners), connections is None)
+            yield replace(lane, rows=rows.get(owner), seen=sent.get(owner, 0))
 
     def _past(self) -> Iterator[News]:
         """News of runs from earlier processes, as far as the store has them."""

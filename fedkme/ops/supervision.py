@@ -295,16 +295,16 @@ def _run_party(
         log = Log(settings.name) if supervised else Log(settings.name, settings.log, settings.log_file)
         log.capture()
         reporter = StatusReporter(settings.name, supervised, log)
-        if not supervised:  # a launcher gives this warning itself
+        if supervised:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the launcher's to handle
+        else:  # a launcher gives this warning itself
             warn_of_large(settings, lambda line: reporter.say("warning", line=line))
-        asyncio.run(_main(settings, reporter, supervised, work))
-    except InterruptedRunError as error:
-        if service and not supervised and reporter.told is signal.SIGTERM:
+        asyncio.run(reporter.run(lambda: work(settings, reporter)))
+    except FedkmeError as error:
+        stopped = isinstance(error, InterruptedRunError) and reporter.told is signal.SIGTERM
+        if stopped and service and not supervised:
             reporter.say("stopped")
             return 0
-        reporter.fail(error)
-        return error.code
-    except FedkmeError as error:
         reporter.fail(error)
         return error.code
     except ModuleNotFoundError:
@@ -325,14 +325,3 @@ def _share_heap() -> None:
     """
     with contextlib.suppress(AttributeError):  # another system's library
         ctypes.CDLL(None).mallopt(_MOST_HEAPS, 1)
-
-
-async def _main(
-    settings: Party,
-    reporter: StatusReporter,
-    supervised: bool,
-    work: Callable[[Party, StatusReporter], Awaitable[None]],
-) -> None:
-    if supervised:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the launcher's to handle
-    await reporter.run(lambda: work(settings, reporter))

@@ -143,14 +143,9 @@ def expiry(end: datetime.datetime) -> str:
     return f"{end:%Y-%m-%d %H:%M} UTC ({remainder})"
 
 
-def due(certificate: x509.Certificate) -> bool:
-    """Check whether it is time to renew: in the last 14 days, or third of a shorter life."""
-    return ends_soon(certificate.not_valid_before_utc, certificate.not_valid_after_utc, now())
-
-
-def ends_soon(start: datetime.datetime, end: datetime.datetime, at: datetime.datetime) -> bool:
-    """Check whether a time is in the last 14 days of a validity, or in the last third of a shorter one."""
-    return end - at < min(WARN, (end - start) / 3)
+def ends_soon(start: datetime.datetime, end: datetime.datetime) -> bool:
+    """Check whether it is time to renew: in the last 14 days of a validity, or third of a shorter one."""
+    return end - now() < min(WARN, (end - start) / 3)
 
 
 def is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

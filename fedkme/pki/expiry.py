@@ -47,7 +47,7 @@ class Expiry:
     @property
     def due(self) -> bool:
         """Check whether it is time to renew: in the last 14 days, or third of a shorter life."""
-        return ends_soon(self.start, self.end, now())
+        return ends_soon(self.start, self.end)
 
     def __str__(self) -> str:
         return f"{self.name} ends on {expiry(self.end)}: renew it ({self.remedy})"
@@ -78,6 +78,13 @@ def expiries(identity: Identity | None, revocation: Revocation | None = None) ->
     return ends
 
 
+def warn_of_ends(say: Callable[..., None], ends: Iterable[Expiry]) -> None:
+    """Report what must be renewed soon."""
+    for each in ends:
+        if each.due:
+            say("warning", line=str(each))
+
+
 @contextlib.contextmanager
 def told_daily(say: Callable[..., None], read: Read) -> Iterator[None]:
     """Report soon-expiring certificates and lists each day, while the block is open; not at the start."""
@@ -94,6 +101,4 @@ async def _tell(say: Callable[..., None], read: Read) -> None:
         await asyncio.sleep(LOOK_S)
         if now() - last >= DAY:
             last = now()
-            for each in read():
-                if each.due:
-                    say("warning", line=str(each))
+            warn_of_ends(say, read())

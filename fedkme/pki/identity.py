@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 from fedkme.durable import create, make_folder, replace
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import MALFORMED, due, expiry, is_authority, name_of, now
+from fedkme.pki.certificates import MALFORMED, is_authority, now
 from fedkme.pki.files import PRIVATE, PUBLIC, key_file, key_mode, pem_blocks, stamp
 
 if TYPE_CHECKING:  # `fedkme pki` opens no connection
@@ -149,15 +149,6 @@ def refuse_open_key(path: Path) -> None:
             key = key_file(path)
             cause = f"everybody on this host can read the key in {key} (mode {mode:04o})"
             raise IdentityError(cause, f"Run `chmod 600 {key}`.")
-
-
-def expiry_warning(identity: Identity) -> str | None:
-    """Warning in the last 14 days of a certificate, or in the last third of a shorter life; else None."""
-    leaf = identity.leaf
-    if not due(leaf):
-        return None
-    when = expiry(leaf.not_valid_after_utc)
-    return f"the certificate of {name_of(leaf.subject)} expires on {when}: renew it (fedkme pki renew)"
 
 
 def _from_folder(folder: Path) -> Identity:

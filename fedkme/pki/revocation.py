@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPub
 from cryptography.x509 import CertificateRevocationList
 
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import MALFORMED, ends_soon, is_issued_by, name_of, now, serial_of
+from fedkme.pki.certificates import MALFORMED, ends_soon, expiry, is_issued_by, name_of, now, serial_of
 from fedkme.pki.files import pem_blocks, stamp
 
 _LABEL = "X509 CRL"
@@ -76,15 +76,10 @@ class Revocation:
         Raises:
             IdentityError: the list is no longer valid.
         """
-        lists = self._current()
+        start, end = self.validity()
         if self._torn:
             return f"{self._torn}; the previous list holds until it expires. {_REMEDY}"
-        for revocations in lists.values():
-            self._check_date(revocations)
-            end, start = revocations.next_update_utc, revocations.last_update_utc
-            if end is not None and ends_soon(start, end, now()):
-                return f"the revocation list {self._path} expires on {end:%Y-%m-%d %H:%M} UTC. {_REMEDY}"
-        return None
+        return f"{self.name} ends on {expiry(end)}. {_REMEDY}" if ends_soon(start, end) else None
 
     @property
     def name(self) -> str:

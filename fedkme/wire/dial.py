@@ -14,7 +14,8 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import canonical, host_of, is_loopback
 from fedkme.pki.certificates import expiry
-from fedkme.pki.identity import Identity, IdentityFile, expiry_warning
+from fedkme.pki.expiry import expiries, warn_of_ends
+from fedkme.pki.identity import Identity, IdentityFile
 from fedkme.wire.channel import CLIENT_OPTIONS
 
 LOOK_AGAIN_S = 0.5
@@ -97,8 +98,7 @@ class OwnIdentity:
         """
         self._file = IdentityFile(path)
         self._reporter = reporter
-        if (line := expiry_warning(self._file.identity)) is not None:
-            reporter.say("warning", line=line)
+        warn_of_ends(reporter.say, expiries(self._file.identity))
 
     def current(self) -> Identity:
         """Newest valid identity; an invalid new file is reported, and the previous identity is used."""

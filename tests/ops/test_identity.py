@@ -37,9 +37,9 @@ def test_an_identity_that_ends_soon_is_warned_about(tmp_path: Path) -> None:
     ear, path = Transcript("north"), tmp_path / "north.pem"
     Authority(datetime.timedelta(minutes=6)).issue("north").save_bundle(path)  # five of them are over
     own_identity(path, ear)
-    ((event, fields),) = ear.said
-    assert event == "warning"
-    assert fields["line"].startswith("the certificate of north expires on ")
+    assert [event for event, _ in ear.said] == ["warning", "warning"]
+    assert ear.said[0][1]["line"].startswith("the certificate of north ends on ")
+    assert ear.said[1][1]["line"].startswith("the certificate of the authority ")
 
 
 def test_plaintext_has_no_identity() -> None:

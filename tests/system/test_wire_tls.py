@@ -136,7 +136,7 @@ async def test_a_curator_says_when_its_certificate_ends(tmp_path: Path) -> None:
     aging = Authority(datetime.timedelta(minutes=6))  # five of them are over
     aging.issue("curator", LOOPBACK).save_bundle(tmp_path / "curator.pem")
     async with market(tmp_path, identity=tmp_path / "curator.pem") as at:
-        assert (await at.ear.heard("warning"))["line"].startswith("the certificate of curator expires on ")
+        assert (await at.ear.heard("warning"))["line"].startswith("the certificate of curator ends on ")
 
 
 async def test_nobody_there() -> None:

@@ -14,7 +14,8 @@ from cryptography import x509
 from fedkme.errors import IdentityError
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK, Role
-from fedkme.pki.identity import Identity, IdentityFile, expiry_warning
+from fedkme.pki.expiry import expiries, warn_of_ends
+from fedkme.pki.identity import Identity, IdentityFile
 from fedkme.wire.tls import peer_names, renewing_server_credentials
 from tests.fedkme.pki.servers import call, calling, serving
 from tests.fedkme.pki.verbs import pki
@@ -122,20 +123,25 @@ def test_a_client_reads_its_bundle_at_every_dial(site: Site) -> None:
     assert folder.identity == first
 
 
+def _warnings(identity: Identity) -> list[str]:
+    lines: list[str] = []
+    warn_of_ends(lambda event, line: lines.append(line), expiries(identity))
+    return lines
+
+
 def test_a_party_warns_before_its_certificate_expires() -> None:
     # "A party warns (one line) when its certificate expires within 14 days"; of a short life, the last third.
     year = Authority(400 * DAY)
-    assert expiry_warning(year.issue("a", lifetime=15 * DAY)) is None
-    assert expiry_warning(year.issue("a", lifetime=365 * DAY)) is None
-    assert expiry_warning(Authority().issue("a")) is None  # a simulation's: nobody is to be bothered
+    assert _warnings(year.issue("a", lifetime=15 * DAY)) == []
+    assert _warnings(year.issue("a", lifetime=365 * DAY)) == []
+    assert _warnings(Authority().issue("a")) == []  # a simulation's: nobody is to be bothered
     for lifetime in (0.5 * DAY, 13 * DAY):
         identity = Authority(400 * DAY).issue("a", lifetime=365 * DAY)
         now = identity.leaf.not_valid_after_utc - lifetime
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("fedkme.pki.certificates.now", lambda at=now: at)
-            warning = expiry_warning(identity)
-        assert warning is not None
-        assert warning.startswith("the certificate of a expires on ")
+            (warning,) = _warnings(identity)
+        assert warning.startswith("the certificate of a ends on ")
         assert "\n" not in warning
 
 

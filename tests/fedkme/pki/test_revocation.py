@@ -216,5 +216,5 @@ def test_a_list_that_will_expire_is_warned_about(site: Site) -> None:
     assert revocation.warning() is None
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=70)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedkme.pki.revocation.now", lambda: soon)
-        assert "expires on" in str(revocation.warning())
+        patch.setattr("fedkme.pki.certificates.now", lambda: soon)
+        assert "ends on" in str(revocation.warning())
