@@ -26,8 +26,8 @@ l_n. With f_k = s_(l_k) clipped to [0, c], and e(x) the unit vector of x's owner
 - *Gains*: L1 of one addition <= 2c + sum of min(c, |s_(l_k) - s_(l_(k-1))|). Gains are g~ . h - a_l . h with
   a_l = q/(q+1) g_l and ||h|| <= B, so each step is at most B ||a_(l_k) - a_(l_(k-1))||: a number of the
   transcript, hence public. By the triangle inequality the steps are together at most those of consecutive
-  rounds. Replacing doubles: **2 (2c + sum over l of min(c, B ||a_l - a_(l-1)||))**; without the broadcasts at
-  hand every step counts c: 2 c (p + 1). No clip, no bound: broadcast means carry Gaussian noise.
+  rounds. Replacing doubles: 2 (2c + sum over l of min(c, B ||a_l - a_(l-1)||)). Every step counts c here:
+  **2 c (p + 1)**. No clip, no bound: broadcast means carry Gaussian noise.
 
 The path of the broadcasts decides the cost: with exact means a step is about 2/q and the sum is logarithmic
 in p, but private broadcasts jump by their noise in every round, and the bound is near 2 c (p + 1), twice all
@@ -83,13 +83,11 @@ class GainRelease:
         epsilon: pure, replace-one, of all sums together.
         clip: c, public; never from the gains themselves.
         rounds: p, the rounds of the run, public.
-        steps: B ||a_l - a_(l-1)|| of consecutive rounds, (p - 1,), where the broadcasts are available.
     """
 
     epsilon: float
     clip: float
     rounds: int
-    steps: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -98,16 +96,7 @@ class GainRelease:
     @property
     def sensitivity(self) -> float:
         """L1, replace-one, of the sums, in units of clip / UNITS, with the rounding of gains to units."""
-        steps = None
-        if self.steps is not None:
-            # A gain is rounded to a whole unit, so that a change may grow by one.
-            steps = [step + self.clip / UNITS for step in self.steps]
-        return gain_sensitivity(self.clip, self.rounds, steps) / self.clip * UNITS
-
-    @property
-    def scale(self) -> float:
-        """Scale of the noise, in the gains' own unit."""
-        return self.sensitivity / self.epsilon * self.clip / UNITS
+        return gain_sensitivity(self.clip, self.rounds) / self.clip * UNITS
 
     @property
     def event(self) -> Laplace:
@@ -115,25 +104,20 @@ class GainRelease:
         return Laplace(1.0 / self.epsilon)
 
 
-def gain_sensitivity(clip: float, rounds: int, steps: Sequence[float] | None = None) -> float:
+def gain_sensitivity(clip: float, rounds: int) -> float:
     """L1 sensitivity of the sums of clipped winning gains, replace-one; proof in the module's docstring.
 
     Args:
         clip: c, finite; without a clip there is no bound.
         rounds: p.
-        steps: public bounds on how far a score moves between consecutive rounds, (p - 1,); None: c each.
 
     Raises:
-        ConfigError: no clip bounds the gains, or the steps do not fit the rounds.
+        ConfigError: no clip bounds the gains.
     """
     if not (0 < clip < math.inf) or rounds < 1:
         cause = "winning gains without a clip have no sensitivity: epsilon would be infinite"
         raise ConfigError(cause, "Name a positive, finite clip that does not come from the gains.")
-    if steps is None:
-        return 2.0 * clip * (rounds + 1)
-    if len(steps) != rounds - 1 or any(not step >= 0 for step in steps):
-        raise ConfigError(f"{len(steps)} steps do not bound {rounds} rounds", "Give one per pair of rounds.")
-    return 2.0 * (2.0 * clip + math.fsum(min(clip, step) for step in steps))
+    return 2.0 * clip * (rounds + 1)
 
 
 def by_exact_gains(value_by_owner: Mapping[str, float], total: int) -> Payout:

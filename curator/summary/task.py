@@ -16,7 +16,7 @@ from fedkme.arrays import FloatArray
 from fedkme.errors import BidMismatchError, DataError, FedkmeError, OwnerFaultError
 from fedkme.features.fixed_point import FeatureMean, Features, MeanVector, ScoredFeatures
 from fedkme.features.fourier import RandomFourier, SecretFourierSpec
-from fedkme.features.hashes import fault_of_hashes, herd_hashes
+from fedkme.features.hashes import fault_of_hashes
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed.group import Gift
@@ -48,14 +48,6 @@ class HashedContent:
         if why := fault_of_hashes(self.features_of(rows), self.spec):
             return DataError(f"{owner}: {why}", "Check the owner's software.")
         return None
-
-    def prune(self, rows: Sequence[HashedRow], target: MeanVector, p: int) -> NDArray[np.int64]:
-        """Choose p rows by their hashes, see `herd_hashes`; a seed set's hashes would reveal h1.
-
-        Raises:
-            NotEnoughRowsError: p is larger than the number of rows.
-        """
-        return herd_hashes(self.features_of(rows), target, p)
 
 
 def fault_of_boxes(columns: int, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
@@ -187,10 +179,6 @@ class Pool:
         if rows:
             self._scored.append(np.array([row.features for row in rows]))
         self._rows.extend(rows)
-
-    def unused(self) -> list[PoolRow]:
-        """Rows in the pool, in the order in which they came."""
-        return [row for index, row in enumerate(self._rows) if index not in self._used]
 
     def take_best(self, broadcast: Broadcast) -> Best | None:
         """Remove and return the row of highest marginal gain, or None when the pool is empty.

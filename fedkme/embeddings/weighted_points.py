@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +50,6 @@ class WeightedPoints:
     def l1(self) -> float:
         """Sum of |w|; where it is bounded, f(z) with these weights is consistent for f(X) (theorem 11)."""
         return float(np.abs(self.weights).sum())
-
-    def take(self, keep: NDArray[Any]) -> WeightedPoints:
-        """The points at an array of indices, or where a mask is true."""
-        return WeightedPoints(self.points[keep], self.weights[keep])
 
 
 def uniform_points(points: Rows) -> WeightedPoints:

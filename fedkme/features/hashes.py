@@ -1,7 +1,7 @@
-"""Computations on hashes alone, without the draw of h1: checks, kernel estimates, choices among rows.
+"""Checks of hashes alone, without the draw of h1.
 
 Hashes are rows of h1 in fixed point, (m, d) int16. Their inner products estimate the kernel. So every step of
-the summary protocols that scores or prunes rows works on hashes; a step that needs a row's values does not.
+the summary protocols that scores rows works on hashes; a step that needs a row's values does not.
 """
 
 from typing import Any
@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import NotEnoughRowsError
-from fedkme.features.fixed_point import (
-    FEATURE_UNIT,
-    FeatureMean,
-    Features,
-    MeanVector,
-    ScoredFeatures,
-    quantize_mean,
-)
+from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.fourier import FourierShape
 
 REFERENCE_HASHES = 256
@@ -48,41 +40,3 @@ def fault_of_hashes(features: NDArray[Any], shape: FourierShape) -> str:
         if ((norms > _ONE**2) | (norms < _ONE**2 - _SLACK)).any():
             return "a hash has a pair of coordinates that is no cosine and sine"
     return ""
-
-
-def herd_hashes(
-    features: Features, target: MeanVector, p: int, seeds: Features | None = None
-) -> NDArray[np.int64]:
-    """Prune: choose p of the rows by hashes alone, each time the row of largest marginal gain.
-
-    The greedy rule of Algorithm 3 over exact integers gives the same rows on every machine. It is
-    post-processing of rows that the curator has, and it tells nobody anything.
-
-    Args:
-        features: hashes of the accessed rows, (m, d).
-        target: mean of h1 over D_v, as released, or exact where the consumer prunes, (d,).
-        p: number of rows to choose.
-        seeds: h1 of a public seed set that counts as part of the summary, (s, d). **Not for a curator**:
-            public rows with their hashes reveal the draw.
-
-    Returns:
-        (p,) indices in the order of choice; of equal rows the first.
-
-    Raises:
-        NotEnoughRowsError: p is larger than m.
-    """
-    if p > len(features):
-        cause = f"a summary of {p} rows was asked for and {len(features)} rows came"
-        raise NotEnoughRowsError(cause, "Ask for a smaller summary.")
-    scored = ScoredFeatures(features.shape[1], target, capacity=max(1, len(features)))
-    scored.append(features)
-    summary = FeatureMean(features.shape[1])
-    if seeds is not None:
-        summary.add(seeds)
-    chosen = np.empty(p, dtype=np.int64)
-    for pick in range(p):
-        best, _ = scored.best(quantize_mean(summary.normalised()), summary.count)
-        scored.retire(best)
-        summary.add(features[best][np.newaxis])
-        chosen[pick] = best
-    return chosen

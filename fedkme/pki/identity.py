@@ -128,15 +128,6 @@ class IdentityFile:
             self._stamp = current
             return before != self.identity
 
-    def current(self) -> Identity:
-        """The identity for a call that begins now.
-
-        Raises:
-            IdentityError: the files hold no valid identity now.
-        """
-        self.renewed()
-        return self.identity
-
 
 def refuse_open_key(path: Path) -> None:
     """Refuse an identity whose key everybody on this host can read; a group may belong to the service.

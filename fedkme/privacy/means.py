@@ -243,7 +243,6 @@ class GaussianMean:
         epsilon: float,
         delta: float,
         releases: int,
-        diameter: float | None = None,
     ) -> None:
         """Start with no rows.
 
@@ -252,8 +251,6 @@ class GaussianMean:
             noise: source of the noise.
             norm_bound: B, bound of ||h1(x)||: 1 for paired random Fourier features, sqrt(2) for the
                 printed form.
-            diameter: bound of the distance of two rows u once they are cut to fixed point; None: the diameter
-                of the ball of the norm bound.
             epsilon: epsilon of all releases together.
             delta: delta of all releases together.
             releases: largest number of releases.
@@ -261,17 +258,12 @@ class GaussianMean:
         self._noise = noise
         self._largest = norm_bound * math.sqrt(dimension / 2.0) * _NORM_SLACK
         multiplier = gaussian_sigma(epsilon, delta, releases)
-        sensitivity = 2.0 * self._largest if diameter is None else diameter
+        sensitivity = 2.0 * self._largest
         self._scale = sensitivity * multiplier
         self.cost = Cost(Gaussian(multiplier), sensitivity)
         self._planned = self._left = releases
         self._steps = np.zeros(dimension, dtype=np.int64)  # the sum of rows in units of FEATURE_UNIT
         self.size = 0
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise in a coordinate of the next release."""
-        return self._scale / max(self.size, 1)
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1].

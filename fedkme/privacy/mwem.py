@@ -186,11 +186,3 @@ class Mwem:
         theta = float(self._theta[i]) + (value - size * float(self._mean[i])) / (2.0 * size)
         self._theta[i] = theta
         self._mean[i] = tilted_mean(theta, self._intervals)
-
-    def marginals(self) -> NDArray[np.float64]:
-        """The distribution P_i(s) of every coordinate that the state represents, (d, 2/eta + 1)."""
-        grid = np.linspace(-1.0, 1.0, self._intervals + 1)
-        exponents = np.outer(self._theta, grid)
-        weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
-        normalised: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
-        return normalised

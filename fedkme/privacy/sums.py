@@ -129,11 +129,6 @@ class PooledRelease:
         """All queries as one event under replace-one."""
         return Gaussian(self.multiplier)
 
-    @property
-    def sensitivity(self) -> float:
-        """Sensitivity of the joint vector, each sum being scaled to the noise of the first sum."""
-        return self.sigmas[0] / self.multiplier
-
     def usable_epsilon(
         self,
         query: int,

@@ -22,7 +22,6 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedkme.errors import SealedBoxError
 from fedkme.secagg.keys import KEY_BYTES, expand, framed
-from fedkme.secagg.shamir import Entropy
 
 PRIVATE_BYTES = KEY_BYTES + 64
 """Length of a private key: an X25519 key, and the seed of an ML-KEM key."""
@@ -35,9 +34,9 @@ _LABEL = b"fedkme hybrid sealed box"
 _REMEDY = "Compare the keys and the run's name at both parties, and ask again."
 
 
-def new_key(entropy: Entropy = secrets.token_bytes) -> bytes:
+def new_key() -> bytes:
     """Draw a private key, PRIVATE_BYTES."""
-    return entropy(PRIVATE_BYTES)
+    return secrets.token_bytes(PRIVATE_BYTES)
 
 
 class BoxKey:
@@ -91,14 +90,7 @@ def box_bytes(payload: int) -> int:
     return _HEAD + payload + _TAG * max(1, math.ceil(payload / _CHUNK))
 
 
-def seal(
-    plain: bytes,
-    recipient: bytes,
-    context: bytes,
-    shared: bytes = b"",
-    *,
-    entropy: Entropy = secrets.token_bytes,
-) -> bytes:
+def seal(plain: bytes, recipient: bytes, context: bytes, shared: bytes = b"") -> bytes:
     """Put bytes into a box.
 
     Args:
@@ -106,14 +98,13 @@ def seal(
         recipient: public key, PUBLIC_BYTES.
         context: what the box is about, made of `framed` parts. The box opens under the same context alone.
         shared: a secret that sender and recipient know and the relay does not; empty: anybody may seal.
-        entropy: random bytes for the X25519 half; anything but the default weakens this half.
 
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
     """
     if len(recipient) != PUBLIC_BYTES:
         raise shut("a key to seal for is of another length")
-    ephemeral = X25519PrivateKey.from_private_bytes(entropy(KEY_BYTES))
+    ephemeral = X25519PrivateKey.from_private_bytes(secrets.token_bytes(KEY_BYTES))
     try:
         kem = MLKEM768PublicKey.from_public_bytes(recipient[KEY_BYTES:])
     except ValueError:  # a number in it is out of range

@@ -29,7 +29,6 @@ from fedkme.pki.identity import Identity
 from fedkme.sealed.boxes import seal, shut
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, offer_keys
 from fedkme.secagg.keys import KEY_BYTES, expand, framed, verified
-from fedkme.secagg.shamir import Entropy
 
 MOST_OFFERS = 16
 """Largest number of keys that one taker may offer in a run: each restart of its process makes new keys."""
@@ -53,9 +52,9 @@ class GroupSecret:
         self._secret = secret
 
     @staticmethod
-    def fresh(run: str, *, entropy: Entropy = secrets.token_bytes) -> GroupSecret:
+    def fresh(run: str) -> GroupSecret:
         """Draw a secret for one run and no other."""
-        return GroupSecret(run, entropy(KEY_BYTES))
+        return GroupSecret(run, secrets.token_bytes(KEY_BYTES))
 
     @property
     def run(self) -> str:
@@ -118,7 +117,6 @@ class SecretGiver:
         takers: Collection[str] | None,
         *,
         secret: GroupSecret | None = None,
-        entropy: Entropy = secrets.token_bytes,
     ) -> None:
         """Draw the secret.
 
@@ -130,17 +128,15 @@ class SecretGiver:
             takers: names of parties that may have the secret; None: every party that passes `check`, hence
                 every party that the authority certified as an owner.
             secret: the secret of the same run from before a restart; None: a fresh one.
-            entropy: source of random bytes; any source but the default protects nobody.
 
         Raises:
             IdentityError: the identity belongs to another party.
         """
-        self.secret = secret or GroupSecret.fresh(keys.run, entropy=entropy)
+        self.secret = secret or GroupSecret.fresh(keys.run)
         self._keys = keys
         self._offer = offer_keys(keys, identity)
         self._check = check
         self._takers = None if takers is None else frozenset(takers)
-        self._entropy = entropy
         self._gifts: dict[tuple[str, bytes], Gift] = {}
         self._open = True
 
@@ -178,7 +174,7 @@ class SecretGiver:
     def _make_gift(self, offer: KeyOffer) -> Gift:
         commitment = self.secret.commitment()
         about = _gift_context(self.secret.run, self._keys.name, offer.name, commitment)
-        box = seal(self.secret.exposed(), offer.box, about, entropy=self._entropy)
+        box = seal(self.secret.exposed(), offer.box, about)
         signature = self._keys.sign(_signed_bytes(about, offer.box, box))
         return Gift(self._offer, offer.name, commitment, box, signature)
 

@@ -20,7 +20,6 @@ from fedkme.pki.certificates import Role, name_of
 from fedkme.pki.identity import Identity
 from fedkme.sealed.boxes import PUBLIC_BYTES, BoxKey, new_key
 from fedkme.secagg.keys import KEY_BYTES, framed
-from fedkme.secagg.shamir import Entropy
 from fedkme.secagg.signing import check_signature, refusal, sign
 
 _LONGEST = 2**16
@@ -44,9 +43,9 @@ class PartyKeys:
     signing: bytes = field(repr=False)
 
     @staticmethod
-    def fresh(name: str, run: str, *, entropy: Entropy = secrets.token_bytes) -> PartyKeys:
+    def fresh(name: str, run: str) -> PartyKeys:
         """Draw keys for one run and no other."""
-        return PartyKeys(name, run, new_key(entropy), entropy(KEY_BYTES))
+        return PartyKeys(name, run, new_key(), secrets.token_bytes(KEY_BYTES))
 
     @cached_property
     def opener(self) -> BoxKey:

@@ -49,17 +49,12 @@ AnyRow: TypeAlias = Row | HashedRow
 
 
 def row_box_bytes(columns: int) -> int:
-    """Length of every sealed row with so many columns, 0 columns where only labels are sealed."""
+    """Length of every sealed row with so many columns."""
     return box_bytes(_padded_size(_HEAD.size + 8 * columns))
 
 
 def seal_rows(
-    rows: Sequence[Row],
-    features: Features,
-    recipient: bytes,
-    secret: GroupSecret,
-    *,
-    labels_only: bool = False,
+    rows: Sequence[Row], features: Features, recipient: bytes, secret: GroupSecret
 ) -> list[HashedRow]:
     """Seal each row for the consumer.
 
@@ -68,7 +63,6 @@ def seal_rows(
         features: h1 of the rows, (k, d).
         recipient: the consumer's key for this run, from a checked offer.
         secret: group secret of the run.
-        labels_only: seal the label without the values, for a consumer that trains on hashes.
 
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
@@ -76,10 +70,8 @@ def seal_rows(
     shared = _sealing_secret(secret)
     hashed = []
     for row, h in zip(rows, features, strict=True):
-        plain = _pack(row, labels_only)
-        hashed.append(
-            HashedRow(row.token, h, seal(plain, recipient, _box_context(secret, row.token, h), shared))
-        )
+        box = seal(_pack(row), recipient, _box_context(secret, row.token, h), shared)
+        hashed.append(HashedRow(row.token, h, box))
     return hashed
 
 
@@ -106,7 +98,7 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
 
 
 def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> list[Row]:
-    """Open rows; a row of which only the label was sealed has no values, (0,).
+    """Open rows; a box without a row opens as a row without values, (0,).
 
     Raises:
         SealedBoxError: a row was altered, was attached to another hash or token, or belongs to another run or
@@ -144,8 +136,8 @@ def mismatched(
     return [int(place) for place in np.flatnonzero(np.abs(hashes_of_rows - hashes).max(axis=1) > 1)]
 
 
-def _pack(row: Row, labels_only: bool) -> bytes:
-    values = b"" if labels_only else row.values.astype("<f8").tobytes()
+def _pack(row: Row) -> bytes:
+    values = row.values.astype("<f8").tobytes()
     plain = _HEAD.pack(row.label is not None, row.label or 0, len(values) // 8) + values
     return plain.ljust(_padded_size(len(plain)), b"\0")
 

@@ -9,7 +9,6 @@ import errno
 import fcntl
 import os
 import sqlite3
-import tempfile
 import threading
 import time
 import weakref
@@ -92,33 +91,6 @@ class SqliteStore(SqlStore):
             self._prepare(_SYNCHRONOUS[durability], steps)
             self._held = undo.pop_all()
 
-    def backup(self, path: Path) -> None:
-        """Copy the store as it is now into a new file, while it is in use; any thread may call this.
-
-        A party that is started on the copy continues from it. The copy lacks what the party disclosed after
-        the backup: only its peers' ledgers have that.
-
-        Raises:
-            StoreError: the file exists already, or cannot be written.
-        """
-        if path.exists():
-            raise StoreError(f"{path} is there already", "Name a file that is not there.")
-        try:
-            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-            os.close(handle)
-            try:
-                with contextlib.closing(sqlite3.connect(name)) as copy:
-                    self._copy_into(copy)
-                Path(name).replace(path)
-                sync_folder(path.parent)
-            finally:
-                Path(name).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror}", "Name another file.") from None
-        except sqlite3.Error as error:
-            cause = f"the backup {path} of {self._where} failed: {error}"
-            raise StoreError(cause, "The store is as it was; see to the disk, and try again.") from None
-
     def forget_entries(self, run: str) -> None:
         """Delete a run's journal from the file, and from the write-ahead log once no backup reads it."""
         with self._lock:
@@ -164,18 +136,6 @@ class SqliteStore(SqlStore):
             make_folder(archive.file.parent, 0o700)
             replace(archive.file, content, 0o600)
         return archive
-
-    def _copy_into(self, copy: sqlite3.Connection) -> None:
-        if self._path is None:
-            with self._lock:
-                self._connection.backup(copy)
-            return
-        if self._closed:
-            raise self._is_closed()
-        # A connection of its own reads one state of the store, and writers need not wait for it.
-        source = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, timeout=0)
-        with contextlib.closing(source):
-            source.backup(copy)
 
     def _hold(self, undo: contextlib.ExitStack, path: Path) -> None:
         """Lock the file for this process; the operating system releases the lock when the process dies."""

@@ -149,23 +149,22 @@ def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb
         yield pb.Words(words=words[start:end].tolist(), last=end >= len(words))
 
 
-def words_from_wire(parts: Iterable[pb.Words], length: int | None = None) -> NDArray[np.uint64]:
+def words_from_wire(parts: Iterable[pb.Words]) -> NDArray[np.uint64]:
     """Join a vector's parts, in order; use `view(np.int64)` if its words are signed.
 
     Raises:
         ProtocolError: parts are missing, too many or empty, or the vector has another length.
     """
-    most = MAX_LENGTH if length is None else length
     vectors: list[NDArray[np.uint64]] = []
     read, over = 0, False
     for part in parts:
         read += len(part.words)
-        if over or read > most or not (part.words or part.last):
-            raise ProtocolError(f"a vector of {most} words at most comes in other parts")
+        if over or read > MAX_LENGTH or not (part.words or part.last):
+            raise ProtocolError("a vector comes in other parts than it should")
         vectors.append(np.array(part.words, dtype=np.uint64))
         over = part.last
-    if not over or (length is not None and read != length):
-        raise ProtocolError(f"a vector of {most} words at most has {read} words, or no end")
+    if not over:
+        raise ProtocolError(f"a vector has no end after {read} words")
     return np.concatenate(vectors)
 
 

@@ -107,7 +107,11 @@ class Scripted(Clock):
     async def hold(self, market: Market) -> None:
         await super().hold(market)
         self.pools.append(
-            sorted((r.owner, r.row.values.tobytes()) for r in market.pool.unused() if isinstance(r.row, Row))
+            sorted(
+                (each.owner, each.row.values.tobytes())
+                for place, each in enumerate(market.pool._rows)
+                if place not in market.pool._used and isinstance(each.row, Row)
+            )
         )
 
 

@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 from audit.attacks.hashes import hashed_kernel
 from curator.summary.task import HashedContent
 from fedkme.embeddings.kernels import rbf
-from fedkme.embeddings.mmd import mmd2
-from fedkme.errors import DataError, NotEnoughRowsError, SealedBoxError
+from fedkme.errors import DataError, SealedBoxError
 from fedkme.features.fixed_point import Features, normalised_features, quantize_mean
 from fedkme.features.fourier import Kind
-from fedkme.features.hashes import fault_of_hashes, herd_hashes
+from fedkme.features.hashes import fault_of_hashes
 from fedkme.sealed.boxes import PRIVATE_BYTES, BoxKey
 from fedkme.sealed.group import GroupSecret, SecretGiver, SecretTaker
 from fedkme.sealed.offers import PartyKeys, offer_keys, taken_at_their_word
 from fedkme.sealed.rows import HashedRow, mismatched, open_rows, row_box_bytes, seal_rows
 from fedkme.tables.table import Row
-from sim.evaluation.baselines import exact_kernel_greedy
 from tests.fedkme.sealed.maps import GAMMA, ROWS, SCHEMA, SECRET, WIDTH, secret_map, spec
 from tests.leaks import Seen
 
@@ -48,14 +46,6 @@ def test_the_consumer_opens_exactly_the_rows_that_were_sealed() -> None:
 def test_a_row_without_a_label_stays_so() -> None:
     (row,) = open_rows(seal_rows([Row(0, ROWS[0], None)], HASHES[:1], CONSUMER, SECRET), KEY, SECRET)
     assert row.label is None
-
-
-def test_labels_alone_can_be_sealed_for_models_on_hashes() -> None:
-    sealed = seal_rows(PLAIN, HASHES, CONSUMER, SECRET, labels_only=True)
-    opened = open_rows(sealed, KEY, SECRET)
-    assert [row.label for row in opened] == [row.label for row in PLAIN]
-    assert all(row.values.shape == (0,) for row in opened)
-    assert {len(row.box) for row in sealed} == {row_box_bytes(0)}
 
 
 def test_size_says_nothing_about_content() -> None:
@@ -126,8 +116,7 @@ def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> No
         sent += hashed
     content = HashedContent(spec(secret=giver.secret), WIDTH)
     target = quantize_mean(normalised_features(content.features_of(sent)).mean(axis=0))
-    chosen = content.prune(sent, target, 10)
-    view += [chosen.tobytes(), target.tobytes(), repr(content).encode()]
+    view += [target.tobytes(), repr(content).encode()]
     seen = Seen(b"|".join(view))
 
     draw = secret_map(secret=giver.secret)
@@ -139,8 +128,8 @@ def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> No
         assert not seen.secret(key)
     # The search finds what is there: the hashes, and what the consumer opens.
     assert seen.holds(content.features_of(sent)[3].tobytes())
-    opened = open_rows([sent[i] for i in chosen], consumer.opener, giver.secret)
-    assert Seen(b"|".join(row.values.tobytes() for row in opened)).rows([ROWS]) == len(chosen)
+    opened = open_rows(sent[:10], consumer.opener, giver.secret)
+    assert Seen(b"|".join(row.values.tobytes() for row in opened)).rows([ROWS]) == 10
 
 
 @pytest.mark.parametrize("kind", ["paired", "offset"])
@@ -179,33 +168,6 @@ def test_the_curator_checks_hashes_and_boxes() -> None:
     assert np.array_equal(content.features_of(SEALED), HASHES)
     for change in ({"box": SEALED[0].box + b"0"}, {"features": HASHES[0][:-1]}, {"features": 0 * HASHES[0]}):
         assert isinstance(content.fault("a", [SEALED[1], moved(SEALED[0], **change)]), DataError)
-
-
-def test_pruning_by_hashes_comes_close_to_pruning_by_rows() -> None:
-    # Cells: "rho p rows pruned to p"; with h1 . h1 for the kernel, d = 2000, against the exact kernel;
-    # uniform is the first 20 of the same rows.
-    rng = np.random.default_rng(1)
-    validation, came = rng.beta(2.0, 5.0, (200, WIDTH)), rng.random((100, WIDTH))
-    h1 = secret_map(dimension=2000)
-    target = quantize_mean(normalised_features(h1.fixed_point(validation)).mean(axis=0))
-    chosen = herd_hashes(h1.fixed_point(came), target, 20)
-    assert len(set(chosen.tolist())) == 20
-    exact = mmd2(came[exact_kernel_greedy(came, validation, None, 20, GAMMA)], validation, GAMMA)
-    assert mmd2(came[chosen], validation, GAMMA) < 1.5 * exact + 1e-3
-    assert mmd2(came[:20], validation, GAMMA) > 3.0 * exact
-    with pytest.raises(NotEnoughRowsError):
-        herd_hashes(h1.fixed_point(came), target, 101)
-
-
-def test_pruning_counts_a_public_seed_set() -> None:
-    # A consumer at home may count its seeds: rows like them are then worth less.
-    target = quantize_mean(normalised_features(HASHES).mean(axis=0))
-    plain, counted = herd_hashes(HASHES, target, 1), herd_hashes(HASHES, target, 1, HASHES[:5])
-    expected = hashed_kernel(HASHES, HASHES).mean(axis=1) - 5 / 6 * hashed_kernel(HASHES, HASHES[:5]).mean(
-        axis=1
-    )
-    assert counted[0] == expected.argmax()
-    assert plain[0] == hashed_kernel(HASHES, HASHES).mean(axis=1).argmax()
 
 
 def test_hashed_kernel_is_in_units_of_the_kernel() -> None:

@@ -108,13 +108,14 @@ async def test_a_bundle_that_is_spoiled_changes_nothing(site: Site) -> None:
 def test_a_client_reads_its_bundle_at_every_dial(site: Site) -> None:
     file = IdentityFile(site.folder / "a.pem")
     assert not file.renewed()
-    first = file.current()
+    first = file.identity
     second = site.renew("a")
-    assert file.current() == second != first
+    assert file.renewed()
+    assert file.identity == second != first
     (site.folder / "a.pem").unlink()
     for _ in range(2):
         with pytest.raises(IdentityError, match="cannot be read"):
-            file.current()
+            file.renewed()
     assert file.identity == second
     second.save(site.folder / "a")
     folder = IdentityFile(site.folder / "a")

@@ -211,7 +211,7 @@ def _steps(
     mail = curator.deliveries()
     replies = yield "delivery", wire.DELIVERY.to_wire(mail[NAME])
     parts = [reply.words for reply in replies]
-    curator.masked(MaskedInput(NAME, agreed.context, wire.words_from_wire(parts, agreed.length)))
+    curator.masked(MaskedInput(NAME, agreed.context, wire.words_from_wire(parts)))
     for each in others:
         curator.masked(each.mask(number, mail[each.name]))
     survivors = curator.survivors()
