@@ -8,11 +8,14 @@ import numpy as np
 
 from fedkme.errors import DataError
 from fedkme.party import fault_of_name
-from fedkme.tables.cells import Cells
+from fedkme.tables.cells import Cells, normal, texts
 from sim.scenarios.base import Rows
 
 _LONGEST = 56
 """Most characters of a site's name, so that a prefix and a number still fit."""
+
+_SIGNS = re.compile(r"[\s_./-]+")
+"""Signs for which people write one another in a site's name."""
 
 
 def rows_by_site(columns: Mapping[str, Cells], site_column: str, least_rows: int = 1) -> dict[str, Rows]:
@@ -24,16 +27,22 @@ def rows_by_site(columns: Mapping[str, Cells], site_column: str, least_rows: int
         least_rows: leave out sites with fewer rows.
 
     Raises:
-        DataError: there is no such column, a cell of the column is empty, or no site has `least_rows` rows.
+        DataError: there is no such column, a cell of the column is empty, two sites look alike, or no site
+            has `least_rows` rows.
     """
     if site_column not in columns:
         cause = f"the table has no column '{site_column}' to tell sites apart"
         raise DataError(cause, f"Its columns: {', '.join(columns)}; correct scenario.site_column.")
-    texts = np.array([_text(cell) for cell in columns[site_column]], dtype=str)
-    if nobody := int(np.sum(texts == "")):
+    names = np.array([*map(normal, texts(columns[site_column]))], dtype=str)
+    if nobody := int(np.sum(names == "")):
         cause = f"column '{site_column}' of sites is empty, rows: {nobody}"
         raise DataError(cause, "Fill these cells, or remove the rows: each row is somebody's.")
-    sites, site_of, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    sites, site_of, counts = np.unique(names, return_inverse=True, return_counts=True)
+    alike: dict[str, str] = {}
+    for site in sites.tolist():
+        if (other := alike.setdefault(_SIGNS.sub(" ", site.casefold()), site)) != site:
+            cause = f"'{other}' and '{site}' in column '{site_column}' look like one site"
+            raise DataError(cause, "Write its name in one way; if they are two, call one otherwise.")
     rows = np.split(np.argsort(site_of, kind="stable"), np.cumsum(counts)[:-1])
     large = {str(site): own for site, own in zip(sites, rows, strict=True) if len(own) >= least_rows}
     if not large:
@@ -62,10 +71,3 @@ def owner_name_of(site: str) -> str:
     plain = unicodedata.normalize("NFKD", site).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "site"
     return f"site-{name}" if fault_of_name(name, "owner") else name
-
-
-def _text(cell: str | float | np.bool_) -> str:
-    """Text of a site's cell; "1" also for 1.0, since tools write whole numbers so in columns with gaps."""
-    if isinstance(cell, str | np.bool_):
-        return str(cell)
-    return "" if cell != cell else f"{cell:.15g}"

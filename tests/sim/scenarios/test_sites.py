@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import unicodedata
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError
 from fedkme.party import fault_of_name
+from fedkme.tables.cells import as_seen
 from sim.scenarios import build_scenario
 from sim.scenarios.base import Scenario, anchored
-from sim.scenarios.sites import owner_names_of
+from sim.scenarios.sites import owner_names_of, rows_by_site
 from sim.scenarios.tables import Csv
 
 SCHEMA = """
@@ -27,7 +32,7 @@ name = "ill"
 classes = ["no", "yes"]
 """
 TABLE = (
-    "age,site,ill\n50,Köln Süd,no\n60,koeln,yes\n70,Köln Süd,yes\n80,KÖLN-SÜD,no\n81,KÖLN-SÜD,no\n1,D_v,no\n"
+    "age,site,ill\n50,Köln Süd,no\n60,koeln,yes\n70,Köln Süd,yes\n80,KÖLN+SÜD,no\n81,KÖLN+SÜD,no\n1,D_v,no\n"
 )
 
 
@@ -56,6 +61,19 @@ def test_each_value_of_the_column_is_an_owner(folder: Path) -> None:
     labels = scenario.owners["koln-sud-2"].labels
     assert labels is not None
     assert labels.tolist() == [0, 1]
+
+
+@given(st.text("aÄß1.-_ ", min_size=1, max_size=6), st.data())
+def test_a_site_in_two_writings_is_never_two_owners(site: str, draw: st.DataObject) -> None:
+    # "N" and "n" were two owners, and nothing said so; "1" and "1.0" in a column of text, too.
+    site = f"x{site}x" if draw.draw(st.booleans()) else "17"
+    written = draw.draw(st.sampled_from((str.upper, str.lower, str.swapcase)))(site)
+    written = "".join(draw.draw(st.sampled_from("-_ ")) if sign in "-_ " else sign for sign in written)
+    written = unicodedata.normalize(draw.draw(st.sampled_from(("NFC", "NFD"))), written)
+    written += ".0" if site == "17" else ""
+    columns = {"site": [as_seen(each) for each in (site, written, "other")]}
+    with suppress(DataError):  # which is raised for names that look alike
+        assert len(rows_by_site(columns, "site")) == 2
 
 
 def test_small_sites_are_left_out(folder: Path) -> None:
