@@ -2,9 +2,11 @@
 
 import codecs
 import csv
+import math
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Literal
@@ -12,11 +14,19 @@ from typing import Literal
 import numpy as np
 
 from fedkme.drafts import words
-from fedkme.drafts.layout import layout_of
+from fedkme.drafts.layout import layout_of, rows_of
 from fedkme.errors import DataError, on_disk
 from fedkme.tables.axis import CODES, codes_apart
 from fedkme.tables.cells import MINUS
-from fedkme.tables.csv_rows import bare_cells, header_of, no_csv, open_bytes, open_text
+from fedkme.tables.csv_rows import (
+    bare_cells,
+    header_of,
+    no_csv,
+    open_bytes,
+    open_text,
+    read_parts,
+    with_row_names,
+)
 from fedkme.tables.data_file import DataFile, FileColumn
 
 _MANY_NUMBERS = 10
@@ -30,6 +40,8 @@ _REFUSALS, _OFTEN, _BESIDES = (7.0, 8.0, 9.0), 0.1, 3
 which there may be codes."""
 _CODES_APART, _ROUND = 20, 2
 """Common steps by which whole numbers that are codes lie apart, on average, and digits of a round number."""
+_SUMMED, _ROUNDED = 5, 1e-4
+"""Numbers above a sum, at least, that are not 0; difference from their sum of a sum of rounded numbers."""
 _LINES, _LAST = 200, 20
 """Lines at the beginning and at the end of a file that are looked at."""
 _WIDE = {(False, True, False, True): "utf-16-le", (True, False, True, False): "utf-16-be"}
@@ -84,6 +96,7 @@ def detect_file(path: Path) -> DataFile:
     reader = csv.reader(lines[layout.skip :], delimiter=layout.sep, skipinitialspace=layout.sep == " ")
     try:
         header, *rows = [header_of(next(reader, [])), *map(bare_cells, reader)]
+        header = with_row_names(header, rows, layout.sep)
     except csv.Error as error:
         raise no_csv(str(path), error) from None
     columns = zip_longest(header, *([cell.translate(MINUS) for cell in row] for row in rows), fillvalue="")
@@ -103,7 +116,37 @@ def detect_file(path: Path) -> DataFile:
         encoding="utf-8" if encoding == "utf-8-sig" else encoding,
     )
     own = {name: signs for name, each in numbers.items() if name and (signs := own_signs(each, file))}
-    return file.model_copy(update={"columns": own})
+    file = file.model_copy(update={"columns": own})
+    end = rows_of(last, layout.sep)[: -layout.skip_end or None][-1:]
+    summed = False
+    if end and len(end[0]) == len(header):
+        with suppress(DataError):  # whoever reads the file is told
+            summed = _are_sums(file, dict(zip(header, bare_cells(end[0]), strict=True)))
+    return file.model_copy(update={"skip_end": file.skip_end + summed})
+
+
+def _are_sums(file: DataFile, last: Mapping[str, str]) -> bool:
+    """True if at least half of the numbers in the last row are the sums of several numbers above them."""
+    readers = {name: file.written(name).number_reader() for name in last}
+    ends = {
+        name: readers[name](cell) for name, cell in last.items() if cell and is_number(cell, readers[name])
+    }
+    sums, counts, least = dict.fromkeys(ends, 0.0), Counter[str](), max(1, math.ceil(len(ends) / 2))
+    for part in read_parts(file, file.path.name):
+        for name, end in ends.items():
+            for cell in part.columns.get(name, ()) if name in sums else ():
+                number = readers[name](cell) if cell and is_number(cell, readers[name]) else 0.0
+                sums[name] += number
+                counts[name] += number != 0.0
+                if number < 0.0 or not sums[name] <= 3.0 * end:
+                    del sums[name]
+                    break
+        if len(sums) < least:
+            return False
+    return least <= sum(
+        counts[name] > _SUMMED and math.isclose(total - ends[name], ends[name], rel_tol=_ROUNDED)
+        for name, total in sums.items()
+    )
 
 
 def bare_numbers(cells: Sequence[str]) -> tuple[list[str], set[str]]:

@@ -153,28 +153,28 @@ class _Fitter:
         except FedkmeError:
             examined = None
         if examined is not None:
-            self.rows[place] = rows = len(examined.lines)
-            others = much_swallowed(self.schema, examined.swallowed, rows)
+            self.rows[place] = len(examined.lines)
+            others = much_swallowed(self.schema, examined.swallowed, len(examined.lines))
             if not (examined.faults or examined.ragged or others or self.sections_only):
                 self.clean.add(place)
                 return _Needs()
         cells = cells_seen(subject, file, self.schema, examined) if examined else {}
-        unread = any(column.unread for column in cells.values())
-        first = not any(key in self.edit.files[place] for key in ("sep", "decimal", "encoding", "skip"))
-        doubtful = examined is None or examined.ragged or unread or self.sections_only
-        if first and doubtful and subject.frame is None and (dialect := dialect_seen(file)):
-            return _Needs(dialect)
+        first = self.edit.files[place].keys().isdisjoint(("sep", "decimal", "encoding", "skip"))
+        if first and subject.frame is None and (dialect := dialect_seen(file)):
+            unread = any(column.unread for column in cells.values()) or self.sections_only
+            more = dialect.get("skip_end", 0) > file.skip_end
+            if unread or more or examined is None or examined.ragged:
+                return _Needs(dialect)
         if examined is not None:
             return _Needs(cells=cells)
         try:
-            header = list(next(subject.parts(file)).columns)
+            header = [*next(subject.parts(file)).columns]
         except FedkmeError:
             return _Needs()
         sources, guesses, unused = columns_seen(header, file, self.schema, of_persons=subject.of_persons)
         guessed = {name: sources[name] for name in sorted(guesses)}
         if guesses and not self.guess:
-            clear = {name: own for name, own in sources.items() if name not in guesses}
-            return _Needs(sources=clear, guesses=guessed)
+            return _Needs({}, {name: own for name, own in sources.items() if name not in guesses}, guessed)
         return _Needs(sources=sources, guesses=guessed, unused=unused)
 
     def _has_section(self, place: int) -> bool:

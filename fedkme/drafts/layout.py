@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from fedkme.tables.csv_rows import with_row_names
+
 _USUAL = ",;\t|"
 _NO_SEPARATOR = frozenset("\"'_.-/+%()#&*=<>[]{}$€£?!@\\\r\n ")
 """Signs that stand in names and numbers: no separator unless a file is known to have it."""
@@ -59,7 +61,7 @@ def layout_of(lines: Sequence[str], last: Sequence[str]) -> TextLayout:
         if doubled := _doubled(lines, best.sep):
             return TextLayout("", 0, 0, doubled)
     rows = [row for row, _ in best.rows]
-    at_end = _count_at_end(rows[best.header :], _rows(last, best.sep), best.width)
+    at_end = _count_at_end(rows[best.header :], rows_of(last, best.sep), best.width)
     return TextLayout(best.sep, above + best.skip, at_end)
 
 
@@ -83,6 +85,9 @@ class _Fit:
 
 def _fit(lines: Sequence[str], sep: str) -> _Fit:
     rows = list(_numbered_rows(lines, sep))
+    if rows:
+        names, begun = rows[0]
+        rows[0] = with_row_names(names, [row for row, _ in rows[1:]], sep), begun
     widths = Counter(len(row) for row, _ in rows[:-1] or rows)
     if not widths:
         return _Fit(sep, rows, 1, 0, 0, 0.0)
@@ -157,9 +162,11 @@ def _unusual(lines: Sequence[str]) -> Iterator[str]:
             continue
         if sum(line.count(sign) == filled[0].count(sign) for line in filled) >= _ALIKE * len(filled):
             yield sign
-    widths = {len(line.split()) for line in filled}
-    numbers = [bool(_NUMBER.fullmatch(cell)) for cell in filled[1].split()]
-    aligned = any("  " in line for line in filled) or any(numbers)
+    header, *rows = [line.split() for line in filled]
+    if '"' in "".join(filled):
+        header, *rows = rows_of(filled, " ")
+    widths = {len(row) for row in (with_row_names(header, rows, " "), *rows)}
+    aligned = any("  " in line for line in filled) or any(_numbers(row) for row in rows[:1])
     if len(widths) == 1 and widths != {1} and aligned:
         yield " "
 
@@ -206,5 +213,6 @@ def _numbered_rows(lines: Sequence[str], sep: str) -> Iterator[tuple[list[str], 
         return
 
 
-def _rows(lines: Sequence[str], sep: str) -> list[list[str]]:
+def rows_of(lines: Sequence[str], sep: str) -> list[list[str]]:
+    """Rows of lines that are not empty, as far as they are CSV."""
     return [row for row, _ in _numbered_rows(lines, sep)]

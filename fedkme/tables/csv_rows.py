@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TextIO, TypeVar, cast
 
@@ -21,6 +21,8 @@ from fedkme.tables.data_file import DataFile
 
 T = TypeVar("T")
 
+_LOOKED_AT = 100
+"""Rows by which the header's form is told."""
 PART_ROWS = 4096
 """Rows of a part: few enough that garbage collection costs nothing noticeable."""
 
@@ -63,6 +65,11 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
             if not header:
                 where = party if party == str(file.path) else f"{party}: {file.path}"
                 raise DataError(f"{where} has no header", "Make the first line the names of the columns.")
+            ahead = [*islice(numbered, _LOOKED_AT)]
+            header, numbered = (
+                with_row_names(header, [row for row, _ in ahead], file.sep),
+                chain(ahead, numbered),
+            )
             first, header = header, column_names(header, party, str(file.path))
             rows: list[list[str]] = []
             lines: list[int] = []
@@ -155,6 +162,19 @@ def open_bytes(path: Path, whose: str = "") -> Iterator[BinaryIO]:
 def header_of(row: Iterable[str]) -> list[str]:
     """Names of columns in a row, each in one line."""
     return [as_seen(cell.strip()) for cell in row]
+
+
+def with_row_names(header: list[str], rows: Sequence[Sequence[str]], sep: str) -> list[str]:
+    """Complete the header of a table as R writes it: each row begins with its name, which no header has.
+
+    Where commas stand between cells, one more in each row may be of decimals.
+    """
+    rows = rows[:_LOOKED_AT]
+    wider = all(len(row) == len(header) + 1 for row in rows) and not all(_blank(row[-1:]) for row in rows)
+    named = (
+        wider and len({row[0] for row in rows}) == len(rows) > 1 and not any(_blank(row[:1]) for row in rows)
+    )
+    return ["", *header] if named and sep != "," and all(header) else header
 
 
 def bare_cells(cells: Iterable[str]) -> list[str]:

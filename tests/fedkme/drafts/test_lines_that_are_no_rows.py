@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,9 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedkme.drafts.checking import check
 from fedkme.drafts.drafting import draft
+from fedkme.drafts.reading import RowsToCheck
+from fedkme.drafts.writing import text_of
 from fedkme.errors import DataError
+from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
+from fedkme.tables.schema import schema_from
 
 HEADER = ["age", "sex", "bmi"]
 ROWS = [[str(20 + n % 60), "fm"[n % 2], f"{18 + n % 17}.{n % 10}"] for n in range(80)]
@@ -102,3 +108,50 @@ def test_a_workbook_with_another_name_is_called_one(tmp_path: Path) -> None:
         archive.writestr("xl/workbook.xml", "<x/>")
     with pytest.raises(DataError, match=r"a zip archive or an Excel workbook. Save its table as .csv"):
         draft(path)
+
+
+@pytest.mark.parametrize("sep", [" ", ";", "\t"])
+@pytest.mark.parametrize("names", [[str(n + 1) for n in range(80)], [f"Mazda RX{n}" for n in range(80)]])
+def test_rows_with_names_for_which_the_header_has_no_cell_are_read_as_r_writes_them(
+    tmp_path: Path, sep: str, names: list[str]
+) -> None:
+    # It was "not a CSV file, from line 1 on", as no line is as wide as `write.table` makes the header.
+    rows = [[f'"{name}"', row[0], f'"{row[1]}"', row[2]] for name, row in zip(names, ROWS, strict=True)]
+    rows[3][3] = "NA"
+    lines = [[f'"{name}"' for name in HEADER], *rows]
+    path = tmp_path / "rows.txt"
+    path.write_text("".join(f"{sep.join(line)}\n" for line in lines), encoding="utf-8")
+    drafted = draft(path)
+    assert drafted.schema().names[:3] == ("age", "sex", "bmi")
+    assert drafted.schema().ignore == ("column",)
+    table = load_table(drafted.files[0], drafted.schema(), "north")
+    np.testing.assert_allclose(table.values[:, 0], [float(row[0]) for row in ROWS])
+
+
+def test_a_cell_more_in_each_row_is_no_name_where_commas_are_decimals(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("".join(f"{line}\n" for line in ["bmi,ill", *(f"{n},{n % 10},no" for n in range(1, 80))]))
+    column = {"kind": "numeric", "name": "bmi", "bounds": [0, 99]}
+    with pytest.raises(DataError, match="lines with more or fewer cells"):
+        load_table(path, schema_from({"ignore": ["ill"], "columns": [column]}), "north")
+
+
+@pytest.mark.parametrize("first", ["", "all wards", "80"])
+@pytest.mark.parametrize("rows", [8, 80, 5000])
+def test_sums_below_the_rows_are_no_row_whatever_they_are_called(
+    tmp_path: Path, first: str, rows: int
+) -> None:
+    # "all" became a ward, and its people and cost the bounds; a check proposed a category for other wards.
+    cells = [[f"ward {n % 3}", str(n * 7 % 31), f"{n * 13 % 97}.{n % 10}"] for n in range(1, rows + 1)]
+    sums = [first, str(sum(int(row[1]) for row in cells)), f"{sum(float(row[2]) for row in cells):.1f}"]
+    path, plain = tmp_path / "sums.csv", tmp_path / "plain.csv"
+    path.write_text(text(["ward", "people", "cost"], *cells, sums), encoding="utf-8")
+    plain.write_text(text(["ward", "people", "cost"], *cells), encoding="utf-8")
+    drafted, without = draft(path), draft(plain)
+    assert (drafted.files[0].skip_end, without.files[0].skip_end) == (1, 0)
+    assert drafted.schema() == without.schema()
+    checked = check(
+        [RowsToCheck("north", DataFile(path=path))], tomllib.loads(text_of(without)), without.schema()
+    )
+    assert not checked.changes
+    assert checked.fitted.edit.files == [{"skip_end": 1}]
