@@ -113,10 +113,25 @@ def convert(
         persons = texts(columns[schema.person.column])
         nobody = [row for row, person in enumerate(persons) if not person or foreign(person)]
         findings.add(schema.person.column, "an empty cell, which does not tell whose it is", NOBODY, nobody)
-    faults = [*findings.faults, *schema.faults(values)]
-    return Converted(
-        Table(values, labels), faults, findings.unknown, findings.swallowed + schema.swallowed(values)
-    )
+    return _converted(Table(values, labels), schema, findings)
+
+
+def of_arrays(table: Table, schema: Schema) -> Converted:
+    """Convert the rows of an archive of arrays, which are numbers and indices already."""
+    findings, values = _Findings(), table.values
+    whole = [each for each in schema.columns if isinstance(each, Numeric) and each.integer]
+    if whole and values.dtype.kind == "f":
+        values = values.copy()
+        for spec, first in ((each, schema.names.index(each.names[0])) for each in whole):
+            block = slice(first, first + spec.count)
+            values[:, block] = _inside(values[:, block], spec.name, spec, findings)
+    return _converted(Table(values, table.labels), schema, findings)
+
+
+def _converted(table: Table, schema: Schema, findings: _Findings) -> Converted:
+    faults = [*findings.faults, *schema.faults(table.values)]
+    swallowed = findings.swallowed + schema.swallowed(table.values)
+    return Converted(table, faults, findings.unknown, swallowed)
 
 
 def joined_parts(parts: Sequence[Converted], schema: Schema, unknown: float) -> Converted:
@@ -139,13 +154,16 @@ def _in_other_units(counts: Counter[tuple[str, str]], schema: Schema, table: Tab
     """Columns of whose numbers `clip` would move nearly all; those of tiny numbers alone are counted."""
     for column in (each for each in schema.columns if isinstance(each, Numeric)):
         first = schema.names.index(column.names[0])
-        block = table.values[:, first : first + column.count].astype(np.float64)
-        gaps, clipped = column.gaps(block), counts.get((column.name, CLIPPED), 0)
+        values, clipped = table.values[:, first : first + column.count], counts.get((column.name, CLIPPED), 0)
+        even, most = column.kind == "numeric" and column.scale != "log", max(map(abs, column.bounds))
+        if not clipped and not column.missing_codes and values.max(initial=0) > _TINY * most:
+            continue  # images cost no copy
+        block = values.astype(np.float64)
+        gaps = column.gaps(block)
         if clipped > MOST_CLIPPED * (~gaps).sum() and clipped >= LEAST_CLIPPED:
             what = "nearly all outside the bounds, to which 'clip' would move them"
             yield FaultyCells(column.name, what, _UNITS, np.flatnonzero(~gaps.all(axis=1)))
         sizes = np.abs(block[~gaps & (block != 0.0)])
-        even, most = column.kind == "numeric" and column.scale != "log", max(map(abs, column.bounds))
         if even and len(sizes) >= LEAST_CLIPPED and sizes.max() <= _TINY * most:
             counts[column.name, TINY] += len(sizes)
 

@@ -106,7 +106,7 @@ def examine(source: Source, schema: Schema, party: str, *, of_persons: bool = Fa
     """
     file = as_file(source)
     if file.carrier == "npz":
-        return _examined_arrays(file.path, schema, party, of_persons)
+        return _examined_arrays(file, schema, party, of_persons)
     return examine_parts(read_parts_of(file, party), schema, file, party, of_persons)
 
 
@@ -133,17 +133,32 @@ def examine_parts(
         ragged += part.ragged
         rows += len(part.lines)
         persons += _persons(columns, schema) if of_persons else []
-    joined = conversion.joined_parts(converted, schema, file.unknown)
+    unit = "line" if file.carrier == "text" else "row"
+    found = Examined(converted[0].table, unit, np.concatenate(lines), ragged, (), Counter(), persons)
+    unused = [name for name in names if name in (*schema.ignore, *file.ignore)]
+    return _joined(found, converted, rows, schema, file, party, unused, of_persons=of_persons)
+
+
+def _joined(
+    read: Examined,
+    parts: Sequence[conversion.Converted],
+    rows: int,
+    schema: Schema,
+    file: DataFile,
+    party: str,
+    unused: Sequence[str],
+    *,
+    of_persons: bool,
+) -> Examined:
+    """Join the parts of what was read, with all that is told of it; `rows` are those in the file."""
+    joined = conversion.joined_parts(parts, schema, file.unknown)
     if (dropped := rows - len(joined.table)) and schema.label:
         joined.swallowed[schema.label.name, conversion.UNLABELLED] += dropped
     table = joined.table
-    if of_persons and not joined.faults:
-        table = _bounded(table, schema, persons, party)
     if not joined.faults:
-        unused = [name for name in names if name in (*schema.ignore, *file.ignore)]
+        table = _bounded(table, schema, read.persons, party) if of_persons else table
         table = replace(table, reading=_reading(joined, len(table), schema, unused))
-    unit = "line" if file.carrier == "text" else "row"
-    return Examined(table, unit, np.concatenate(lines), ragged, joined.faults, joined.swallowed, persons)
+    return replace(read, table=table, faults=joined.faults, swallowed=joined.swallowed)
 
 
 def _reading(joined: conversion.Converted, rows: int, schema: Schema, unused: Sequence[str]) -> Reading:
@@ -202,20 +217,18 @@ def rows_from_columns(
     return examined
 
 
-def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -> Examined:
-    arrays = read_arrays(path, party)
+def _examined_arrays(file: DataFile, schema: Schema, party: str, of_persons: bool) -> Examined:
+    arrays = read_arrays(file.path, party)
     person = [schema.person.column] if schema.person else []
     needed = ["x", *person] if of_persons else ["x"]
     data_file.check_names(arrays, needed, ["y", *person, *schema.ignore], "array", party)
     table = table_from_arrays(arrays["x"], arrays.get("y"))
     schema.check_form(table, party)
-    faults = list(schema.faults(table.values))
-    swallowed, lines = schema.swallowed(table.values), np.arange(1, len(table) + 1)
     own = columns_of({name: arrays[name] for name in person}, party) if of_persons and person else {}
-    persons = _persons(own, schema) if own else []
-    if of_persons and not faults:
-        table = _bounded(table, schema, persons, party)
-    return Examined(table, "row", lines, [], faults, swallowed, persons)
+    lines, persons = np.arange(1, len(table) + 1), _persons(own, schema) if own else []
+    found = Examined(table, "row", lines, [], (), Counter(), persons)
+    parts, unused = [conversion.of_arrays(table, schema)], [each for each in arrays if each in schema.ignore]
+    return _joined(found, parts, len(table), schema, file, party, unused, of_persons=of_persons)
 
 
 def _refuse(faults: Sequence[FaultyCells], party: str, unit: str, lines: NDArray[np.int64]) -> None:
