@@ -1,28 +1,59 @@
 """Reading of configuration: TOML to frozen, validated settings; errors name the key and the remedy."""
 
-import contextlib
 import difflib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, cast, get_args
 
 import typing_extensions
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import no_info_before_validator_function
 
 from fedkme.errors import ConfigError
 from fedkme.extensions import Registry
 
 
+def no_text(value: object) -> object:
+    """Refuse what the validator would make a number of: true is not 1, nor is "1"."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("kind", "it is {word}, where a number belongs", {"word": toml_text(value)})
+    return (value,) if isinstance(value, str | bytes) else value  # no number, as the validator says
+
+
+def _exact(schema: Any) -> Any:
+    """Change a validator, and those in it: numbers come of numbers, and true and false of no number."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_exact, schema))
+    if not isinstance(schema, Mapping):
+        return schema
+    kind = schema.get("type")
+    numbers = kind == "literal" and not {*map(type, schema["expected"])} <= {str, bool}
+    if numbers or kind in ("int", "float"):
+        return no_info_before_validator_function(no_text, cast(CoreSchema, schema))
+    if kind == "function-before" and schema["function"]["function"] is no_text:
+        return schema  # of settings in these settings
+    inner = {key: each if key in _NO_SCHEMAS else _exact(each) for key, each in schema.items()}
+    return inner | {"strict": True} if kind == "bool" else inner
+
+
+_NO_SCHEMAS = ("cls", "config", "default", "expected", "function", "metadata", "ref", "serialization")
+
+
 class Settings(BaseModel):
     """Base of all settings: immutable; an unknown key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    @typing_extensions.override
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return cast(CoreSchema, _exact(handler(source)))
 
     @typing_extensions.override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -127,7 +158,7 @@ def _explain(
     siblings = [detail for detail in details if detail["loc"][:1] == details[0]["loc"][:1]]
     fault = next(
         (detail for detail in details if detail["type"] == "extra_forbidden"),
-        max(siblings, key=lambda detail: len(_written(values, detail["loc"], detail["type"] == "missing"))),
+        max(siblings, key=lambda detail: _weight(values, detail)),
     )
     kind, message, context = fault["type"], fault["msg"], fault.get("ctx", {})
     path = _written(values, fault["loc"], kind == "missing")
@@ -151,7 +182,7 @@ def _explain(
         listed = re.findall(r"'([^']*)'", str(context["expected"]))
         cause = f"{source}: '{key}' is wrong: it is none of {', '.join(listed)}"
         return ConfigError(cause, _did_you_mean(str(fault["input"]), listed))
-    cause, _, remedy = message.partition(". ") if kind == "kind" else (message, "", "Correct the value.")
+    cause, _, remedy = message.partition(". ")
     cause = _PLAIN.get(kind, re.sub(r"^(Input|String|List|Tuple|Dictionary) ", "it ", cause))
     cause = re.sub(r" after validation, not \d+$", "", cause)
     if kind == "string_pattern_mismatch" and (signs := re.fullmatch(r"\^\[(.*)\]\+\$", context["pattern"])):
@@ -162,7 +193,14 @@ def _explain(
     if bound is not None and path and path == [*fault["loc"][: len(path)]] != [*fault["loc"]]:
         inner = ".".join(map(str, fault["loc"][len(path) :]))
         cause = f"'{inner}', which follows from its keys, {cause.removeprefix('it ')}"
-    return ConfigError(f"{source}: '{key}' is wrong: {cause.removeprefix('Value error, ')}", remedy)
+    cause = cause.removeprefix("Value error, ")
+    return ConfigError(f"{source}: '{key}' is wrong: {cause}", remedy or "Correct the value.")
+
+
+def _weight(values: Mapping[str, Any], fault: ErrorDetails) -> tuple[int, bool]:
+    """Depth of an error inside the user's values; at one depth, another kind of value says least."""
+    missing = fault["type"] == "missing"
+    return len(_written(values, fault["loc"], missing)), not fault["type"].endswith("_type")
 
 
 def _bound(context: Mapping[str, Any]) -> float | None:
@@ -225,30 +263,6 @@ def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -
 def _begins(path: str, word: str) -> bool:
     """Check whether a word of three letters or more is the begin of a path's last key: `eps` of `epsilon`."""
     return len(word) > 2 and path.rpartition(".")[2].startswith(word)
-
-
-@contextlib.contextmanager
-def in_words_of(assignments: Sequence[str], placed: Callable[[str], str]) -> Iterator[None]:
-    """Call keys in errors as assignments called them: `p`, where `placed` made `summary.p` of it.
-
-    An error about a key that was assigned does not name the file, which may not have it.
-    """
-    names = {placed(each).partition("=")[0].strip(): each.partition("=")[0].strip() for each in assignments}
-
-    def written(match: re.Match[str]) -> str:
-        key = match[1]
-        for full, short in names.items():
-            if full != short and (key == full or key.startswith(f"{full}.")):
-                return f"'{short}{key.removeprefix(full)}'"
-        return match[0]
-
-    try:
-        yield
-    except ConfigError as error:
-        cause = re.sub(r"'([\w.-]+)'", written, error.cause)
-        if (key := re.match(r"[\w.-]+: '([\w.-]+)' is ", cause)) and key[1] in names.values():
-            cause = cause.partition(": ")[2]
-        raise ConfigError(cause, error.remedy) from None
 
 
 def _kinds_at(model: type[Settings] | Registry[Any], path: Sequence[str]) -> set[str]:
@@ -316,17 +330,6 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
                 raise ConfigError(f"--set {path}: '{part}' is not a table", "Check the path of the key.")
         table[last] = _toml_value(text.strip())
     return result
-
-
-def assignments_of(values: Mapping[str, Any]) -> list[str]:
-    """Write nested values as assignments for `override`: {"kernel": {"gamma": 2.0}} is `kernel.gamma=2.0`."""
-    assignments: list[str] = []
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            assignments += [f"{key}.{inner}" for inner in assignments_of(value)]
-        else:
-            assignments.append(f"{key}={toml_text(value)}")
-    return assignments
 
 
 def _copy(values: Any) -> Any:

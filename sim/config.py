@@ -1,6 +1,8 @@
 """Settings of a simulation: its scenario, its summary, and how to run both."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -9,7 +11,8 @@ from pydantic import Field, model_validator
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings
-from fedkme.config import Settings, in_words_of, load_toml, override, validate
+from fedkme.config import Settings, load_toml, override, toml_text, validate
+from fedkme.errors import ConfigError
 from fedkme.exchange import SummaryChoice
 from fedkme.party import CollectorUrl, OwnerName
 from fedkme.protocols import AUTO, TARGET
@@ -224,3 +227,38 @@ def _placed(assignment: str) -> str:
 def plain(settings: Settings) -> dict[str, Any]:
     """Settings as plain values for a TOML file."""
     return settings.model_dump(mode="json")
+
+
+@contextlib.contextmanager
+def in_words_of(assignments: Sequence[str], placed: Callable[[str], str]) -> Iterator[None]:
+    """Call keys in errors as assignments called them: `p`, where `placed` made `summary.p` of it.
+
+    An error about a key that was assigned does not name the file, which may not have it.
+    """
+    names = {placed(each).partition("=")[0].strip(): each.partition("=")[0].strip() for each in assignments}
+
+    def written(match: re.Match[str]) -> str:
+        key = match[1]
+        for full, short in names.items():
+            if full != short and (key == full or key.startswith(f"{full}.")):
+                return f"'{short}{key.removeprefix(full)}'"
+        return match[0]
+
+    try:
+        yield
+    except ConfigError as error:
+        cause = re.sub(r"'([\w.-]+)'", written, error.cause)
+        if (key := re.match(r"[\w.-]+: '([\w.-]+)' is ", cause)) and key[1] in names.values():
+            cause = cause.partition(": ")[2]
+        raise ConfigError(cause, error.remedy) from None
+
+
+def assignments_of(values: Mapping[str, Any]) -> list[str]:
+    """Write nested values as assignments for `override`: {"kernel": {"gamma": 2.0}} is `kernel.gamma=2.0`."""
+    assignments: list[str] = []
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            assignments += [f"{key}.{inner}" for inner in assignments_of(value)]
+        else:
+            assignments.append(f"{key}={toml_text(value)}")
+    return assignments

@@ -7,11 +7,11 @@ from typing import Any
 
 from curator.planning.releases import ReleaseFacts, ReleasePlan, plan_release
 from curator.sums.settings import SumSettings
-from fedkme.config import in_words_of, load_toml, override, validate
+from fedkme.config import load_toml, override, validate
 from fedkme.errors import ConfigError
 from fedkme.releases.choice import Task
 from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints, ReleaseSettings
-from sim.config import LaunchSettings, folder_of, placed
+from sim.config import LaunchSettings, folder_of, in_words_of, placed
 from sim.scenarios import build_scenario, find_scenario
 from sim.scenarios.base import Scenario, anchored
 

@@ -108,7 +108,7 @@ class SummarySettings(Settings):
     D_v."""
     auction: AnyAuction = ClockSettings()
     """Auction by which Algorithm 3 chooses a row in each round."""
-    payouts: float = Field(0.0, ge=0, allow_inf_nan=False)
+    payouts: float = Field(0.0, ge=0)
     """Part of `privacy.epsilon` that all noised payouts after a run by the clock may cost. Owners admit it
     with the run, and all ledgers then hold it (docs/payouts.md); 0: there will be no noised payouts."""
     quorum: int = Field(1, ge=1)

@@ -14,7 +14,7 @@ A preset never changes a value that a configuration names.
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
@@ -32,7 +32,7 @@ LEAST = 0.01
 class PrivacyTarget(Settings):
     """Limit on a run's cost: to D_v towards everybody, and to each owner's rows towards other owners."""
 
-    epsilon: float = Field(1.0, gt=0, allow_inf_nan=False)
+    epsilon: float = Field(1.0, gt=0)
     """Bound of the total loss."""
     delta: float = Field(1e-5, gt=0, lt=1)
     """Probability at which epsilon is stated."""
@@ -47,11 +47,13 @@ class PrivacyTarget(Settings):
         return self.epsilon / self.group
 
 
-class _Written(BaseModel):
+class _Written(Settings):
     """The settings that a preset reads, in a model of their own, so that errors name the whole path."""
 
+    model_config = ConfigDict(extra="ignore")
+
     privacy: PrivacyTarget = PrivacyTarget()
-    payouts: float = Field(0.0, ge=0, allow_inf_nan=False)
+    payouts: float = Field(0.0, ge=0)
 
     @property
     def of_summary(self) -> float:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, FiniteFloat, PlainSerializer, PlainValidator, SerializeAsAny, TypeAdapter
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, SerializeAsAny, TypeAdapter
 
 from fedkme.arrays import FloatArray
-from fedkme.config import Settings, validate
+from fedkme.config import Settings, no_text, validate
 from fedkme.errors import ConfigError
 from fedkme.extensions import Registry
 from fedkme.features.domain import Units
@@ -31,7 +31,7 @@ from fedkme.protocols import configured
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
 
-_NUMBER: TypeAdapter[float] = TypeAdapter(FiniteFloat)
+_NUMBER: TypeAdapter[float] = TypeAdapter(Annotated[float, BeforeValidator(no_text)])
 _LONGEST_POINTS = 6 * 2**20  # characters: a request is one message of at most 8 MiB
 
 
@@ -60,8 +60,13 @@ def _plain(value: float) -> float | str:
 
 
 Gamma = Annotated[float | Literal["median"], PlainValidator(_gamma)]
-Positive = Annotated[FiniteFloat, Field(gt=0)]
-Epsilon = Annotated[float, Field(gt=0), PlainSerializer(_plain, when_used="json")]
+Positive = Annotated[float, Field(gt=0)]
+Epsilon = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=True),
+    BeforeValidator(lambda value: math.inf if value == "inf" else value),
+    PlainSerializer(_plain, when_used="json"),
+]
 
 _TRAINED = ("jax", "optax")
 
@@ -234,7 +239,7 @@ class MerfSettings(_Generated):
     gamma: Gamma = "median"
     """Parameter of k(x, y) = exp(-gamma r^2) in model space; `median`: 1 / the median squared distance of the
     seed set, or without one of rows drawn evenly from the domain."""
-    scales: dict[str, FiniteFloat] = Field(default_factory=dict)
+    scales: dict[str, float] = Field(default_factory=dict)
     """A factor before the kernel for columns of the schema by name, such as 20 for one that is mostly
     zero."""
     code_weight: float = Field(1.0, gt=0, le=1e6)

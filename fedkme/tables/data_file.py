@@ -27,6 +27,11 @@ _CARRIERS: Mapping[str, Literal["text", "parquet", "npz"]] = {
     ".parquet": "parquet",
     ".npz": "npz",
 }
+OF_TEXT = ("sep", "skip", "skip_end", "encoding")
+"""Settings of files of text alone."""
+_OF_NAMES = ("decimal", "thousands", "units", "na", "ignore", "columns", "drop_unlabelled")
+_UNREAD = {"parquet": OF_TEXT, "npz": (*OF_TEXT, *_OF_NAMES)}
+"""Settings that a kind of file has no use for: an .npz has numbers and indices alone."""
 
 
 def stem_of(path: Path) -> str:
@@ -104,10 +109,13 @@ class DataFile(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.sep == self.decimal:
+        if self.sep == self.decimal and self.carrier == "text":
             raise ValueError(f"'sep' and 'decimal' are both {self.sep!r}")
         if self.thousands == self.decimal:
             raise ValueError(f"'thousands' and 'decimal' are both {self.decimal!r}")
+        unread = _UNREAD.get(self.carrier, ())
+        if idle := [key for key in unread if getattr(self, key) != type(self).model_fields[key].default]:
+            raise ValueError(f"'{idle[0]}' is no setting of a file such as {self.path.name}. Remove it.")
         sources = [column.source for column in self.columns.values() if column.source is not None]
         if twice := {source for source in sources if sources.count(source) > 1}:
             raise ValueError(f"two columns are 'from' {min(twice)!r}")

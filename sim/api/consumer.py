@@ -8,7 +8,7 @@ from consumer.releases.client import ReleaseConsumerSettings, release_settings_o
 from consumer.releases.client import run as ask_release
 from consumer.settings import ConsumerSettings
 from consumer.target.client import run as ask_summary
-from fedkme.config import assignments_of, load_toml, override, validate
+from fedkme.config import load_toml, override, validate
 from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.ops.logs import unforeseen
 from fedkme.ops.supervision import StatusReporter
@@ -17,6 +17,7 @@ from sim.api.frames import path_of
 from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult
 from sim.api.summaries import SummaryResult
+from sim.config import assignments_of
 from sim.interrupts import Interrupts
 from sim.match.run import report_target
 from sim.report.received import report_release, report_summary

@@ -13,7 +13,7 @@ from fedkme.config import validate
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.cells import columns_of, is_table
-from fedkme.tables.data_file import PLAIN, DataFile, allowed_names, as_file
+from fedkme.tables.data_file import OF_TEXT, PLAIN, DataFile, allowed_names, as_file
 from fedkme.tables.names import NO_GAP, Category
 from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema, load_schema, schema_from
@@ -32,7 +32,6 @@ NO_SCHEMA = (
     "agreed on, never read from owners' rows: fk.draft_schema makes one of public rows."
 )
 
-_OF_FILES = ("path", "sep", "skip", "skip_end", "encoding")
 NO_OWNERS = 'Give {"north": rows, "south": rows}; or one table, and site_column= says whose each row is.'
 
 
@@ -116,7 +115,7 @@ def with_settings(rows: Rows, party: str) -> tuple[Any, DataFile]:
         return None, as_file(Path(rows) if isinstance(rows, str) else rows)
     if isinstance(rows, Mapping) and is_table(rows.get("frame")):
         settings = {key: value for key, value in rows.items() if key != "frame"}
-        if others := [key for key in _OF_FILES if key in settings]:
+        if others := [key for key in ("path", *OF_TEXT) if key in settings]:
             cause = f"{party}: '{others[0]}' is a setting of files, and the rows are a frame"
             raise ConfigError(cause, "Remove the setting; leave totals and titles out of the frame itself.")
         return rows["frame"], validate(DataFile, {"path": PLAIN.path, **settings}, party)

@@ -9,7 +9,6 @@ from typing import Any, get_args
 import numpy as np
 
 from consumer.results import alone, place_of
-from fedkme.config import assignments_of
 from fedkme.errors import ConfigError
 from fedkme.protocols import AUTO
 from fedkme.releases.choice import Task
@@ -20,7 +19,7 @@ from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult, load_release_result
 from sim.api.summaries import SummaryResult, load_summary
 from sim.api.sweeps import SweepTable
-from sim.config import Baseline, Engine, SimulationSettings, load_simulation, simulation_of
+from sim.config import Baseline, Engine, SimulationSettings, assignments_of, load_simulation, simulation_of
 from sim.match.target import simulate as run_simulation
 from sim.release_config import plan_for, release_of
 from sim.releases import simulate_release

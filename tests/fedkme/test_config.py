@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
+from pydantic import ValidationError
 
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
-from fedkme.config import Settings, load_toml, validate
+from fedkme.config import Settings, load_toml, models_in, validate
 from fedkme.errors import ConfigError
+from fedkme.releases.settings import ReleaseSettings
 from fedkme.tables.schema import Schema
+from operate.descriptions import KINDS
 from owner.settings import OwnerSettings
 from sim.config import SimulationSettings
 
@@ -44,6 +50,21 @@ WRONG: list[tuple[type[Settings], str, Any, str]] = [
     (OwnerSettings, "data.columns.age", {"form": "Alter"}, "'data.columns.age.form' is not a key."),
     (OwnerSettings, "data.columns.age", {"map": {"Y": 3}}, "'data.columns.age.map.Y' is wrong: it is"),
     (OwnerSettings, "data", 5, "'data' is wrong: it is no text."),
+    # It was "'data' is wrong: it is no text."
+    (
+        OwnerSettings,
+        "data",
+        {"path": "a.csv", "sep": ",", "decimal": ","},
+        "'sep' and 'decimal' are both ','",
+    ),
+    (OwnerSettings, "data", {"path": "a.npz", "na": ["?"]}, "'na' is no setting of a file such as a.npz."),
+    (
+        OwnerSettings,
+        "data",
+        {"path": "a.parquet", "skip_end": 1},
+        "'skip_end' is no setting of a file such as",
+    ),
+    (SimulationSettings, "summary.p", True, "'summary.p' is wrong: it is true, where a number belongs."),
     (OwnerSettings, "policy", {"rows": "cooked"}, "'policy.rows' is wrong: it is none of raw, hashed, none."),
     (OwnerSettings, "policy", 3, "'policy' is wrong: it is no table of keys."),
     (OwnerSettings, "log", "jsom", "'log' is wrong: it is none of text, json. Did you mean 'json'?"),
@@ -148,3 +169,59 @@ def test_a_key_that_stands_twice_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text('[owners]\na = "1.csv"\na = "2.csv"\n', encoding="utf-8")
     with pytest.raises(ConfigError, match=r"a key stands twice in a table \(at line 3"):
         load_toml(tmp_path / "s.toml")
+
+
+def all_settings() -> list[type[Settings]]:
+    """Settings of every kind of file, and all settings in them."""
+    found = dict.fromkeys(model for model, _ in KINDS.values())
+    for model in (waiting := [*found]):
+        inner = {each: None for field in model.model_fields.values() for each in models_in(field)}
+        waiting += [each for each in inner if each not in found]
+        found |= inner
+    return [*found]
+
+
+def leaves(annotation: Any) -> Iterator[tuple[type, Callable[[Any], Any]]]:
+    """Types of single values that a field may hold, each with a function that puts a value in its place."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is tuple:
+        yield from ((kind, lambda value, put=put: [put(value)] * 2) for kind, put in leaves(parts[0]))
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        yield from ((kind, lambda value, put=put: {"a": put(value)}) for kind, put in leaves(parts[1]))
+    elif origin is Annotated:
+        yield from leaves(parts[0])
+    elif origin in (Union, UnionType):
+        for part in parts:
+            yield from leaves(part)
+    elif origin is Literal:
+        yield from ((kind, lambda value: value) for kind in {*map(type, parts)})
+    else:
+        yield annotation, lambda value: value
+
+
+def refuses(model: type[Settings], key: str, value: Any) -> bool:
+    try:
+        model.model_validate({key: value})
+    except ValidationError as error:
+        return any(each["loc"][:1] == (key,) for each in error.errors())
+    return False
+
+
+@pytest.mark.parametrize("model", all_settings(), ids=lambda model: model.__name__)
+def test_no_value_of_a_setting_is_made_of_another_kind_of_value(model: type[Settings]) -> None:
+    # p = true was a summary of one row, "8" was 8, 1 switched a flag on, and a price could be nan.
+    for name, field in model.model_fields.items():
+        held = [*leaves(field.annotation)]
+        kinds = {kind for kind, _ in held}
+        endless = kinds & {float} and name == "epsilon" and issubclass(model, ReleaseSettings)
+        for kind, put in held:
+            wrong: list[Any] = []
+            if kind in (int, float):
+                wrong += [] if bool in kinds else [True, False]
+                wrong += [] if kinds & {str, Path} else ["8", "1e3", "inf"][: 2 if endless else 3]
+                wrong += [math.nan, -math.inf, *([] if endless else [math.inf])]
+            if kind is bool:
+                wrong += [] if kinds & {int, float} else [0, 1, 1.0]
+                wrong += ["true", "yes", "on", "1"]
+            taken = [each for each in wrong if not refuses(model, field.alias or name, put(each))]
+            assert not taken, (name, field.annotation)

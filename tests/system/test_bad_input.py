@@ -148,7 +148,7 @@ def test_a_wrong_scenario(tmp_path: Path, refused: Refused, before: str, after: 
         ("engine=proceses", "'engine' is wrong"),
         ("features.dimension=141", "paired features need an even dimension"),
         ("kernel.gamma=-1", "gamma must be positive"),
-        ("kernel.gamma=nan", "gamma must be positive"),
+        ("kernel.gamma=nan", "it is not finite"),
     ],
 )
 def test_a_wrong_assignment(tmp_path: Path, refused: Refused, assignment: str, words: str) -> None:
