@@ -25,8 +25,8 @@ MOST_UNSEEN = 0.4
 BOUNDED = "bounded: covers 95 % or more"
 """Note in the method of an answer whose interval may be wider than noise and sampling alone require."""
 DRAWN = "drawn to the synthetic rows"
-NOT_TOLD = "the release does not tell: the value of the synthetic rows"
-"""Notes in the method of an answer whose estimate is not the released means' alone."""
+NOT_TOLD = "the release does not tell"
+"""Notes in an answer's method: the estimate is not the released means' alone; the interval is all that is possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,16 @@ def _answer(
         method += f"; up to {evidence.together} rows of a person or group may be alike"
     if estimate.bounded or estimate.unseen > MOST_UNSEEN * deviation * (1 + 1e-9):
         method += f"; {BOUNDED}"
+    tells = (low, high) != tuple(scale * limit for limit in quantity.limits)
+    if not tells:
+        method += f"; {NOT_TOLD}"
     with suppress(DataError):  # the release tells all the same where its rows cannot be read
         if (rows := synthetic()) is not None:
             made = value_in_rows(quantity, evidence.schema, evidence.rows, rows)
-            tells = (low, high) != tuple(scale * limit for limit in quantity.limits)
             drawn = drawn_to(made, value, noise**2 + unseen**2 / 3) if tells else made  # unseen: uniform
             if math.isfinite(drawn) and drawn != value:
                 value = min(max(drawn, low), high)
-                method += f"; {DRAWN if tells else NOT_TOLD}"
+                method += f"; {DRAWN}" if tells else ": the value of the synthetic rows"
     return Answer(
         part.question, part.group, value, low, high, noise, sampling, unseen, about, method, part.unit
     )

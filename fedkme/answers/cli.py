@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedkme.answers.answer import Answer
+from fedkme.answers.answer import NOT_TOLD, Answer
 from fedkme.answers.card import rows_of
 from fedkme.answers.correlations import Target
 from fedkme.answers.grammar import CALLS
@@ -94,7 +94,7 @@ def print_table(answers: Sequence[Answer]) -> None:
     screen.print(table)
     for method in dict.fromkeys(answer.method for answer in answers):
         screen.print(method, soft_wrap=True)
-    hidden = sum(answer.noise >= answer.high - answer.low > 0 for answer in answers)
+    hidden = sum(NOT_TOLD in answer.method and answer.noise >= answer.unseen for answer in answers)
     if hidden:
         screen.print(
             f"{hidden} of {len(answers)} answers say nothing, noise hides them: ask of larger groups, "

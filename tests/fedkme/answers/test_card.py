@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
-from fedkme.answers.answer import Answer
+from fedkme.answers.answer import NOT_TOLD, Answer
 from fedkme.answers.card import advice_on, rounded, usual_answers, usual_questions, verdict_on
 from fedkme.answers.cli import print_table
 from fedkme.answers.correlations import Target
@@ -94,13 +95,17 @@ def test_columns_and_pairs_are_graded_by_their_answers_and_models_by_none() -> N
     assert unlabelled.reasons["models"] == "no column is a label"
 
 
-@pytest.mark.parametrize(("noise", "said"), [(0.9, False), (1.0, True), (math.nan, False)])
+@pytest.mark.parametrize(
+    ("noise", "unseen", "told"), [(0.3, 0.0, False), (0.3, 0.0, True), (0.3, 0.4, False)]
+)
 def test_answers_that_noise_hides_are_counted_for_a_reader(
-    noise: float, said: bool, capsys: pytest.CaptureFixture[str]
+    noise: float, unseen: float, told: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # A mean of 0.1, where the interval was all that is possible, was read as an answer.
-    print_table([answer(noise), answer(0.1)])
-    assert ("1 of 2 answers say nothing, noise hides them" in capsys.readouterr().out) == said
+    # A mean of 122.6 in 70 to 220, which is all that is possible, was counted as one that says something.
+    hidden = answer(noise, unseen=unseen)
+    print_table([hidden if told else replace(hidden, method=f"sums; {NOT_TOLD}"), answer(0.1)])
+    said = "1 of 2 answers say nothing, noise hides them" in capsys.readouterr().out
+    assert said == (not told and noise >= unseen)
 
 
 def test_a_missing_interval_lowers_the_grade_and_answers_about_rows_do_not_count() -> None:
