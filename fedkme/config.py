@@ -21,9 +21,10 @@ from fedkme.extensions import Registry
 
 def no_text(value: object) -> object:
     """Refuse what the validator would make a number of: true is not 1, nor is "1"."""
-    if isinstance(value, bool):
-        raise PydanticCustomError("kind", "it is {word}, where a number belongs", {"word": toml_text(value)})
-    return (value,) if isinstance(value, str | bytes) else value  # no number, as the validator says
+    if isinstance(value, bool | str | bytes):
+        word = toml_text(value) if isinstance(value, bool) else "text"
+        raise PydanticCustomError("number_type", "it is {word}, where a number belongs", {"word": word})
+    return value
 
 
 def _exact(schema: Any) -> Any:

@@ -26,7 +26,7 @@ BOUNDED = "bounded: covers 95 % or more"
 """Note in the method of an answer whose interval may be wider than noise and sampling alone require."""
 DRAWN = "drawn to the synthetic rows"
 NOT_TOLD = "the release does not tell"
-"""Notes in an answer's method: the estimate is not the released means' alone; the interval is all that is possible."""
+"""Notes in an answer's method: its estimate is of made rows, too; its interval is all that is possible."""
 
 
 @dataclass(frozen=True, slots=True)

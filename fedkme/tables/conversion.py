@@ -37,6 +37,12 @@ TINY, _TINY = (
     "tiny beside the bounds, as all numbers of the column: in other units, or shares for percent?",
     0.02,
 )
+_IN_TWO_UNITS = (
+    "numbers with a unit and numbers without it, or with another, are far apart, as in two units",
+    "Give all numbers of the column in the schema's unit.",
+)
+_SEVERAL, _APART = 5, 20.0
+"""Numbers of a unit, at least, and factor between the medians of two units."""
 _EMPTY = "an empty cell"
 _SIGNS_OF_NUMBERS = "0123456789.,'+-() \u00a0\u202f\u2019\u2212"
 _NOTHING, _STRANGE, _FOREIGN = -1, -2, -3
@@ -244,8 +250,11 @@ def _numbers(
     if isinstance(cells, np.ndarray) and date is None:
         return _recoded(cells.astype(np.uint8) if cells.dtype == np.bool_ else cells, codes)
     listed = texts(cells)
-    for unit in file.units if date is None else ():
-        if dressed := sum(cell.strip(_SIGNS_OF_NUMBERS) == unit for cell in listed):
+    signs = np.array(
+        [cell.strip(_SIGNS_OF_NUMBERS) for cell in listed] if file.units and date is None else []
+    )
+    for unit in file.units:
+        if dressed := int((signs == unit).sum()):
             findings.swallowed[name, f"with '{unit}', which is left away: no number is converted"] += dressed
     if date is None and file.plain_numbers and "" not in words:
         with suppress(ValueError):
@@ -263,10 +272,22 @@ def _numbers(
             return math.nan
 
     numbers = np.fromiter(map(cache(value), listed), np.float64, len(listed))
+    findings.add(name, *_IN_TWO_UNITS, _in_another_unit(numbers, signs))
     for kind in sorted(set(wrong.values())):
         rows = [row for row, text in enumerate(listed) if wrong.get(text) == kind]
         findings.add(name, f"{kind} where {'a date' if date else 'a number'} belongs", _CORRECT, rows)
     return numbers
+
+
+def _in_another_unit(numbers: FloatArray, signs: NDArray[np.str_]) -> NDArray[np.int64]:
+    """Rows of the rarer of two units, or of none, by which most numbers are far smaller or larger."""
+    sized = [
+        np.flatnonzero((signs == sign) & np.isfinite(numbers) & (numbers != 0)) for sign in {*signs.tolist()}
+    ]
+    several = sorted((rows for rows in sized if len(rows) >= _SEVERAL), key=len)
+    middles = [float(np.median(np.abs(numbers[rows]))) for rows in several]
+    apart = bool(middles) and max(middles) >= _APART * min(middles)
+    return several[0] if apart else np.empty(0, np.int64)
 
 
 def _recoded(numbers: NDArray[Any], codes: Mapping[float, float]) -> NDArray[Any]:

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from fedkme.drafts.checking import settings_seen
 from fedkme.drafts.drafting import draft
 from fedkme.drafts.writing import text_of
+from fedkme.errors import DataError
 from fedkme.tables.cells import plain_number
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
 from fedkme.tables.names import Category
 from fedkme.tables.numbers import Numeric
+from fedkme.tables.schema import schema_from
 from fedkme.tables.text import text_columns
 
 UNITS = (
@@ -248,3 +250,28 @@ def test_the_only_word_for_nothing_beside_names_comes_back_as_it_was(tmp_path: P
     assert text_columns(table, schema)["v"] == cells
     (tmp_path / "gaps.csv").write_text(f"v,score\n,1\n{word},2\n", encoding="utf-8")
     assert text_columns(load_table(tmp_path / "gaps.csv", schema, "south"), schema)["v"] == [word, word]
+
+
+@given(
+    st.lists(st.integers(1, 99), min_size=6, max_size=30),
+    st.lists(st.integers(1, 99), min_size=6, max_size=30),
+    st.sampled_from((1, 2.5, 1000.0, 0.001)),
+    st.sampled_from((["km"], ["km", "m"])),
+)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_numbers_of_two_units_in_a_column_are_never_read_as_one(
+    tmp_path: Path, dressed: list[int], others: list[int], factor: float, units: list[str]
+) -> None:
+    # "5 km" beside 5000, or beside "5000 m" where both units were left away, were 5 and 5000.
+    cells = [f"{each} km" for each in dressed] + [f"{each * factor:.3f} {units[-1]}" for each in others]
+    if len(units) == 1:
+        cells[len(dressed) :] = [f"{each * factor:.3f}" for each in others]
+    write(tmp_path / "a.csv", x=cells)
+    schema = schema_from({"columns": [{"kind": "numeric", "name": "x", "bounds": [0, 1e6]}]})
+    file = DataFile(path=tmp_path / "a.csv", units=tuple(units))
+    ratio = np.median(dressed) / (np.median(others) * factor)
+    if max(ratio, 1 / ratio) < 20:
+        assert len(load_table(file, schema, "north")) == len(cells)
+    else:
+        with pytest.raises(DataError, match="far apart, as in two units, rows: "):
+            load_table(file, schema, "north")
