@@ -84,16 +84,11 @@ class CertificateCheck:
             IdentityError: the list is unreliable.
         """
         self._path = revoked
-        self._revocation = None if revoked is None else Revocation(revoked, authority)
+        self.revocation = None if revoked is None else Revocation(revoked, authority)
         self._say = say
         self._seen = () if revoked is None else stamp(revoked)
         self._sessions: dict[object, tuple[bytes, End]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-
-    @property
-    def revocation(self) -> Revocation | None:
-        """The list of revoked certificates; None where there is none."""
-        return self._revocation
 
     def check(self, context: Context, name: str, role: Role) -> None:
         """Refuse a party whose certificate does not allow the name and the role.
@@ -111,12 +106,12 @@ class CertificateCheck:
         Raises:
             IdentityError: the certificate was revoked, or the list of revoked certificates is unreliable.
         """
-        if self._path is None or self._revocation is None:
+        if self._path is None or self.revocation is None:
             return
         if stamp(self._path) != self._seen:
             self.recheck()
         if (certificate := peer_certificate(context)) is not None:
-            self._revocation.check(certificate)
+            self.revocation.check(certificate)
 
     @contextlib.contextmanager
     def session(self, context: Context, end: End) -> Iterator[None]:
@@ -132,11 +127,11 @@ class CertificateCheck:
 
     def recheck(self) -> None:
         """Read the list now, and end every session whose certificate is on it."""
-        if self._path is None or self._revocation is None:
+        if self._path is None or self.revocation is None:
             return
         self._seen = stamp(self._path)
         try:
-            warning = self._revocation.warning()
+            warning = self.revocation.warning()
         except IdentityError as error:
             self._say("warning", code=error.code, line=str(error))
             return
@@ -145,7 +140,7 @@ class CertificateCheck:
         ended = 0
         for certificate, end in list(self._sessions.values()):
             try:
-                self._revocation.check(certificate)
+                self.revocation.check(certificate)
             except IdentityError as error:
                 ended += 1
                 self._say("revoked", code=error.code, cause=error.cause, remedy=error.remedy)

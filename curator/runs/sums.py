@@ -13,6 +13,7 @@ from typing import TypeVar
 from curator.runs.context import RunContext
 from curator.sums.charges import Settle, SumCharges
 from curator.sums.owner_sums import OwnerSums
+from curator.sums.round import SumRound
 from curator.sums.session import SumSession
 from fedkme.documents import Fault
 from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
@@ -37,7 +38,7 @@ async def run_sums(
     ask: Callable[[OwnerSums, Settle], Awaitable[Made]],
     keep: Callable[[Made], None],
     observe: Callable[[Fault], None],
-    faults: list[Fault] | None = None,
+    faults: list[Fault],
 ) -> Made:
     """Ask owners for sums, and keep the result.
 
@@ -54,20 +55,19 @@ async def run_sums(
     if invitation.security is not None and charges.interrupted:
         charges.end()
         raise _opened_error(invitation)
-    sums = OwnerSums(
+    owners = SumRound(
         sessions,
         invitation,
-        context.schema,
         charges.gate,
         quorum=quorum,
-        noise_for=context.noise_for,
+        observe=observe,
+        faults=faults,
         identity=context.identity(),
         before_vectors=charges.before_vectors,
         propose=charges.propose,
-        observe=observe,
-        faults=faults,
     )
-    sums.skip_to(charges.last + 1)
+    owners.skip_to(charges.last + 1)
+    sums = OwnerSums(owners, context.schema, context.noise_for)
 
     async def ask_and_keep() -> Made:
         try:

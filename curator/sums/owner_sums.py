@@ -17,21 +17,16 @@ from curator.releases import joint
 from curator.releases.joint import JointRelease
 from curator.releases.method import NoisyTable, Tell
 from curator.sums.answers import Answers, NoisyAnswer, answer_tables, answered_release, question_of
-from curator.sums.charges import SumDisclosures
 from curator.sums.round import SumRound, SumTotal
-from curator.sums.session import SumSession
 from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates
 from fedkme.cells.sketch import release as release_sketch
-from fedkme.documents import Fault
 from fedkme.errors import ConfigError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding
 from fedkme.ops.threads import in_thread
 from fedkme.party import NoiseFor
-from fedkme.pki.identity import Identity
-from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease, release_counts
-from fedkme.protocol import Invitation, Security
+from fedkme.protocol import Security
 from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING, NoisePlan, plan_noise
 from fedkme.sums.values import CellCounts, Marginals, Parities, ScoreProducts, SumQuery
 from fedkme.sums.vector import SumVector, weighted
@@ -49,6 +44,8 @@ class OwnerSums:
     """`SumOracle` over owners' sessions.
 
     Attributes:
+        rows: rows of the owners that took part in the beginning, N, public; see `SumOracle`.
+        noise: source of the curator's own noise.
         drawn: numbers of the curator's noise that went into a sketch and tables of counts.
         answers: noisy answers from which further questions follow.
         report: called with the progress of a method; by default it does nothing.
@@ -56,68 +53,27 @@ class OwnerSums:
 
     report: Tell
 
-    def __init__(
-        self,
-        ports: Sequence[SumSession],
-        invitation: Invitation,
-        schema: Schema,
-        gate: SumDisclosures,
-        *,
-        noise_for: NoiseFor,
-        quorum: int = 1,
-        identity: Identity | None = None,
-        before_vectors: Callable[[], None] = lambda: None,
-        propose: Callable[[int], None] = lambda number: None,
-        observe: Callable[[Fault], None] = lambda fault: None,
-        faults: list[Fault] | None = None,
-    ) -> None:
+    def __init__(self, owners: SumRound, schema: Schema, noise_for: NoiseFor) -> None:
         """Begin a run of sums; `invite` must be called first.
 
         Args:
-            ports: the owners' sessions.
-            invitation: the run's invitation, with the protection of sums.
+            owners: the run over its owners, to whom no question went yet.
             schema: the public domain.
-            gate: records the disclosure of every vector.
             noise_for: the curator's noise; `PURPOSE` is used, one stream for all questions in turn.
-            quorum: owners that every question needs.
-            identity: the curator's; its authority vouches for owners' signing keys. None: keys are believed.
-            before_vectors: called for each question, before any owner can send its vector: an attempt that
-                dies after this call may have been answered, or opened.
-            propose: called with the number of each aggregation, before any owner learns of it.
-            observe: called with the fault of each owner that leaves.
-            faults: list to which these faults are added.
-
-        Raises:
-            IdentityError: two owners of one name.
         """
-        self._round = SumRound(
-            ports,
-            invitation,
-            gate,
-            quorum=quorum,
-            observe=observe,
-            faults=[] if faults is None else faults,
-            identity=identity,
-            before_vectors=before_vectors,
-            propose=propose,
-        )
+        self._round = owners
         self._schema = schema
-        self._security = invitation.security
-        self._noise = noise_for(PURPOSE)
+        self._security = owners.security
+        self.noise = noise_for(PURPOSE)
         self.drawn = 0
         self.answers = Answers()
         self.report = lambda stage, line, fraction: None
         self._has_exact = False
-        self._rows = 0
+        self.rows = 0
 
     def tell(self, stage: str, line: str, fraction: float) -> None:
         """Report a method's progress, without its words and numbers once the method has exact tables."""
         self.report(*(("measuring", WITHHELD, 0.0) if self._has_exact else (stage, line, fraction)))
-
-    @property
-    def rows(self) -> int:
-        """Rows of the owners that took part in the beginning, N, public; see `SumOracle`."""
-        return self._rows
 
     @property
     def owners(self) -> int:
@@ -159,7 +115,7 @@ class OwnerSums:
             QuorumError: too few owners take part.
         """
         accepted = await self._round.invite_all()
-        self._rows = sum(accepted.values())
+        self.rows = sum(accepted.values())
         return accepted
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
@@ -210,12 +166,7 @@ class OwnerSums:
             return from_coordinates(noisy, total.rows, spec.dimension, classes, deviation)
         total = await self._round.plain_total(vector)
         self.drawn += vector.length
-        return release_sketch(total.steps, total.rows, spec.dimension, classes, multiplier, self._noise)
-
-    @property
-    def noise(self) -> NoiseSource:
-        """Source of the curator's own noise."""
-        return self._noise
+        return release_sketch(total.steps, total.rows, spec.dimension, classes, multiplier, self.noise)
 
     async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
         """Ask for tables of counts, with noise where sigmas are given."""
@@ -239,7 +190,7 @@ class OwnerSums:
 
         async def ask() -> NoisyAnswer:
             asked, noisy_tables = self.sizes, await self._tables(query, sigmas)
-            scale = self._rows / sum(self.contributions.values())
+            scale = self.rows / sum(self.contributions.values())
             deviations = np.array([deviation for _, deviation in noisy_tables])
             tables = [*(table * scale for table, _ in noisy_tables), deviations * scale]
             number, owners = self._round.number, self._round.contributors
@@ -253,21 +204,17 @@ class OwnerSums:
         noisy_tables = await self._tables(SumQuery((), Layout(), cells=cells), [sigma])
         return noisy_tables[0][0].reshape(len(cells.firsts), -1)
 
-    def skip_to(self, number: int) -> None:
-        """Ask the next question under this number at least: an earlier process proposed smaller numbers."""
-        self._round.skip_to(number)
-
     def resume(self, questions: int, drawn: int) -> None:
         """Go on after a dead attempt's questions, and skip the `drawn` noise numbers that it used."""
         self._round.skip_to(questions + 1)
-        self._noise.gaussian(1.0, drawn)
+        self.noise.gaussian(1.0, drawn)
         self.drawn = drawn
 
     def restore(self, stored: Sequence[NoisyAnswer], keep: Callable[[NoisyAnswer], None]) -> None:
         """Go on after the answers of a dead process, and store further answers."""
         self.answers = Answers(stored, keep)
         if stored:
-            self._rows = sum((stored[0].asked or self.sizes).values())
+            self.rows = sum((stored[0].asked or self.sizes).values())
             self._round.contributors = stored[-1].owners
             self.resume(stored[-1].number, stored[-1].drawn)
 
@@ -283,7 +230,7 @@ class OwnerSums:
             return [(counts, 0.0) for counts in exact]
         self.drawn += sum(counts.size for counts in exact)
         return [
-            (counts + self._noise.gaussian(sigma, counts.size), sigma)
+            (counts + self.noise.gaussian(sigma, counts.size), sigma)
             for counts, sigma in zip(exact, sigmas, strict=True)
         ]
 
@@ -321,7 +268,7 @@ class OwnerSums:
             query.layout,
             total.rows,
             release,
-            self._noise,
+            self.noise,
             query.counts,
         )
 
@@ -329,7 +276,7 @@ class OwnerSums:
         """Make the release of a question for class counts alone."""
         none = np.zeros((0, vector.length), dtype=np.int64)
         sigma = 0.0 if release is None else release.sigmas[0]
-        counts = release_counts(PooledSum(none, total.steps), sigma, self._noise)
+        counts = release_counts(PooledSum(none, total.steps), sigma, self.noise)
         masses = np.maximum(counts, 1.0) / total.rows
         return JointRelease((), masses, None if release is None else release.event)
 

@@ -74,6 +74,8 @@ class SumRound:
     Attributes:
         rows: m_j of every owner that accepted, also of owners that left later.
         contributors: owners whose vectors are in the last total.
+        security: protection of the sums; None: owners trust the curator.
+        number: number under which owners were asked last.
     """
 
     def __init__(
@@ -104,21 +106,16 @@ class SumRound:
         """
         self.rows: dict[str, int] = {}
         self.contributors: tuple[str, ...] = ()
+        self.security = invitation.security
+        self.number = 0
         self._invitation = invitation
         self._gate = gate
         self._quorum = quorum
-        security = invitation.security
-        self._least = max(quorum, 1 if security is None else security.least_owners)
+        self._least = max(quorum, 1 if self.security is None else self.security.least_owners)
         self._roster: Roster[SumSession] = Roster(ports, self._least, observe, faults)
         self._identity = identity
         self._before_vectors = before_vectors
         self._propose = propose
-        self._number = 0
-
-    @property
-    def number(self) -> int:
-        """Number under which owners were asked last."""
-        return self._number
 
     @property
     def owners(self) -> list[str]:
@@ -152,7 +149,7 @@ class SumRound:
 
     def skip_to(self, number: int) -> None:
         """Ask the next question under this number at least: an earlier attempt used smaller numbers."""
-        self._number = max(self._number, number - 1)
+        self.number = max(self.number, number - 1)
 
     async def plain_total(self, vector: SumVector) -> SumTotal:
         """Ask for vectors in the clear, and add them up as they come; only vectors on their way take memory.
@@ -163,7 +160,7 @@ class SumRound:
         """
         self._check_rows(vector)
         self._check_quorum()
-        self._number = number = self._number + 1
+        self.number = number = self.number + 1
         total = np.zeros(vector.length, dtype=np.int64)
         slots, moves = _slots(vector.length), one_owner_moves(self._held, masked=False)
         self._gate.expect(number, self.owners, vector)
@@ -198,7 +195,7 @@ class SumRound:
             ConfigError: the sums do not fit 64 bits, or the step is too coarse for the promised privacy.
         """
         parameters, plan, keys = await self._agree(vector, security, plan_for)
-        number, length = self._number, vector.length
+        number, length = self.number, vector.length
         aggregator = CuratorAggregator(parameters, {name: key for name, (_, key) in keys.items()})
         slots = _slots(length)
 
@@ -271,17 +268,17 @@ class SumRound:
 
         async def propose(port: SumSession, parameters: Parameters) -> SignedWith:
             moves = one_owner_moves(self._held, masked=True)
-            binding = await port.propose(self._number, parameters, vector.query, moves)
+            binding = await port.propose(self.number, parameters, vector.query, moves)
             return binding, self._key(port.name, binding, parameters.run)
 
         while True:
             self._check_rows(vector)
             self._check_quorum()
-            self._number += 1
+            self.number += 1
             plan = plan_for(len(self._roster))
             parameters = self._parameters(vector, security, plan.share)
-            self._propose(self._number)
-            keys = await self._ask(self._number, propose, parameters)
+            self._propose(self.number)
+            keys = await self._ask(self.number, propose, parameters)
             if len(keys) == len(parameters.owners):
                 return parameters, plan, keys
 
@@ -290,7 +287,7 @@ class SumRound:
         names = tuple(self.owners)
         neighbours, threshold = sharing(len(names), security.dropouts, security.colluders)
         widest = Parameters(
-            run=f"{self._invitation.run}/{self._number}",
+            run=f"{self._invitation.run}/{self.number}",
             owners=names,
             threshold=threshold,
             dropouts=security.dropouts,
@@ -353,7 +350,7 @@ class SumRound:
         for name in self.owners:
             if self.rows[name] > most:
                 over = OwnerFaultError(f"{name} says that it has more rows than sums hold", "Use fewer.")
-                self._roster.remove(self._number + 1, name, over)
+                self._roster.remove(self.number + 1, name, over)
         rows = sum(self._held)
         if rows > most:
             cause = f"there are {rows} rows to embed and sums hold {most}"

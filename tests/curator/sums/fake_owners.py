@@ -238,25 +238,17 @@ class At:
         def begin() -> None:
             self.begun.append(sum(len(owner.words) for owner in owners))
 
-        self.round = SumRound(
-            owners,
-            invited,
-            self.gate,
-            quorum=quorum,
-            observe=self.observed.append,
-            faults=self.faults,
-            identity=identity,
-            before_vectors=begin,
-        )
-        self.pool = OwnerSums(
-            owners,
-            invited,
-            SCHEMA,
-            self.gate,
-            noise_for=lambda purpose: simulated(seed, "curator", purpose),
-            quorum=quorum,
-            identity=identity,
-            before_vectors=begin,
-            observe=self.observed.append,
-            faults=self.faults,
-        )
+        def begun() -> SumRound:
+            return SumRound(
+                owners,
+                invited,
+                self.gate,
+                quorum=quorum,
+                observe=self.observed.append,
+                faults=self.faults,
+                identity=identity,
+                before_vectors=begin,
+            )
+
+        self.round = begun()
+        self.pool = OwnerSums(begun(), SCHEMA, lambda purpose: simulated(seed, "curator", purpose))
