@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -209,7 +208,9 @@ async def _histograms(
 ) -> dict[str, IntArray]:
     """Collect the histograms of the owners that answer."""
     cells = Counting(task.book, task.classes).size
-    counted = await roster.ask(1, partial(_histogram, cells), dict.fromkeys(roster.names, cells))
+    counted = await roster.ask(
+        1, lambda owner, cells: owner.histogram(1, cells), dict.fromkeys(roster.names, cells)
+    )
     for name in list(counted):
         gate.receive_histogram(name, noise.event, counted[name])
         most = noise.most(cells)
@@ -288,10 +289,6 @@ def _counts(task: CellTask, counted: Mapping[str, IntArray]) -> dict[str, Any]:
         return {"coalitions": [asdict(coalition) for coalition in task.coalitions]}
     histograms = {name: counts.tolist() for name, counts in counted.items()}
     return {"histograms": histograms, "noise_scale": task.noise.scale}
-
-
-async def _histogram(cells: int, owner: OwnerSession, _: int) -> IntArray:
-    return await owner.histogram(1, cells)
 
 
 async def _fill_order(

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
+from fedkme.features.counts import Place
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
@@ -54,8 +55,8 @@ class MergedBins:
     """
 
     column: str
-    grid: int
-    starts: tuple[int, ...]
+    grid: Place
+    starts: tuple[Place, ...]
 
     def __post_init__(self) -> None:
         in_order = all(a < b for a, b in itertools.pairwise((0, *self.starts, self.grid)))

@@ -38,10 +38,11 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
@@ -59,6 +60,10 @@ PARITY_STEP = 2.0
 """Distance by which a replaced row moves one parity at most."""
 SCORE_STEPS = 1 << 8
 """S, the largest score; products of scores are in steps of 1 / S^2."""
+Place: TypeAlias = Annotated[int, Field(ge=0, le=2**31)]
+"""A place in a table, or a count of its parts, as a peer may name it."""
+Score: TypeAlias = Annotated[int, Field(ge=-SCORE_STEPS, le=SCORE_STEPS)]
+"""Score of a code, as a peer may name it."""
 _ROWS_AT_ONCE, _ROWS_OF_SIGNS = 1 << 12, 1 << 10
 _MULTIPLIED = 10
 """Time in which a part is multiplied by one more sign, in times of the sum of one pair of parts."""
@@ -75,8 +80,8 @@ class Groups:
         of: group of each code, from 0.
     """
 
-    column: int
-    of: tuple[int, ...]
+    column: Place
+    of: tuple[Place, ...]
 
     @property
     def size(self) -> int:
@@ -93,8 +98,8 @@ class NumberScores:
         of: score of each code, from -SCORE_STEPS to SCORE_STEPS.
     """
 
-    column: int
-    of: tuple[int, ...]
+    column: Place
+    of: tuple[Score, ...]
 
 
 def sizes_with(groups: Sequence[Groups], sizes: Sequence[int]) -> tuple[int, ...]:

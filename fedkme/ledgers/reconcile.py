@@ -187,8 +187,7 @@ def _absent(curator: Found, parties: Sequence[Found]) -> list[str]:
     heard = {
         about.protected
         for about in (entry.disclosure for entry in curator.entries)
-        if about.certain
-        and (_is_row(about) or _is_sums(about) or _is_histogram(about) or is_validation(about.protected))
+        if about.certain and (_is_of_owner(about) or is_validation(about.protected))
     }
     names = {name for party in parties for name in (party.party, validation_of(party.party))}
     return [_party_of(name) for name in sorted(heard - names)]
@@ -285,21 +284,16 @@ def _is_row(about: Disclosure) -> bool:
     return row and not is_validation(about.protected)
 
 
-def _is_sums(about: Disclosure) -> bool:
-    """Check for a line of a run of sums: an owner's vector, or the release of all owners' sum."""
-    return about.nonce.startswith(("sums ", "release ")) and not is_validation(about.protected)
-
-
-def _is_histogram(about: Disclosure) -> bool:
-    """Check for an owner's histogram by cells, towards the curator or, by orders, towards others."""
-    return about.nonce.startswith(HISTOGRAM) and not is_validation(about.protected)
+def _is_of_owner(about: Disclosure) -> bool:
+    """Check for a line that an owner writes, too: a row, a vector or release of sums, or a histogram."""
+    begins = ("sums ", "release ", HISTOGRAM)
+    return _is_row(about) or (about.nonce.startswith(begins) and not is_validation(about.protected))
 
 
 def _is_mirrored(entry: Entry, party: Found) -> bool:
     about = entry.disclosure
-    if about.protected == validation_of(party.party):
-        return True
-    return about.protected == party.party and (_is_row(about) or _is_sums(about) or _is_histogram(about))
+    own = about.protected == party.party and _is_of_owner(about)
+    return own or about.protected == validation_of(party.party)
 
 
 def _is_heard(entry: Entry, party: Found) -> bool:

@@ -19,7 +19,7 @@ from fedkme.pki.files import PRIVATE, PUBLIC, key_file, key_mode, pem_blocks, st
 if TYPE_CHECKING:  # `fedkme pki` opens no connection
     import grpc
 
-_FILES = ("certificate.pem", "key.pem", "authority.pem")
+IDENTITY_FILES = ("certificate.pem", "key.pem", "authority.pem")
 _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certificate, key and authority.pem."
 
 
@@ -65,7 +65,7 @@ class Identity:
     def save(self, directory: Path) -> None:
         """Write three files; the key is readable by its owner alone."""
         make_folder(directory)
-        for name, data in zip(_FILES, (self.certificate, self.key, self.authority), strict=True):
+        for name, data in zip(IDENTITY_FILES, (self.certificate, self.key, self.authority), strict=True):
             replace(directory / name, data, PRIVATE if name == "key.pem" else PUBLIC)
 
     def save_bundle(self, path: Path, *, over: bool = False) -> None:
@@ -105,7 +105,7 @@ class IdentityFile:
         """
         self._path = path
         self._lock = threading.Lock()  # gRPC asks in threads of its own
-        self._stamp = stamp(path, *(path / name for name in _FILES))
+        self._stamp = stamp(path, *(path / name for name in IDENTITY_FILES))
         self.identity = Identity.load(path)
         refuse_open_key(path)
 
@@ -119,7 +119,7 @@ class IdentityFile:
             IdentityError: the files hold no valid identity now; `identity` stays as it was.
         """
         with self._lock:
-            current = stamp(self._path, *(self._path / name for name in _FILES))
+            current = stamp(self._path, *(self._path / name for name in IDENTITY_FILES))
             if current == self._stamp:
                 return False
             identity = Identity.load(self._path)
@@ -143,7 +143,7 @@ def refuse_open_key(path: Path) -> None:
 
 
 def _from_folder(folder: Path) -> Identity:
-    return Identity(*((folder / name).read_bytes() for name in _FILES))
+    return Identity(*((folder / name).read_bytes() for name in IDENTITY_FILES))
 
 
 def _from_bundle(path: Path) -> Identity:

@@ -18,8 +18,8 @@ from fedkme.pki.certificates import (
 )
 from fedkme.pki.files import pem_blocks
 from fedkme.pki.folder import AuthorityFolder
+from fedkme.pki.identity import IDENTITY_FILES
 
-_IDENTITY = ("certificate.pem", "key.pem", "authority.pem")
 Facts = Mapping[str, str]
 """Facts of one certificate, request, key or list, by name."""
 _STATE = "state"
@@ -35,7 +35,7 @@ def show(path: Path) -> Iterator[Facts]:
     if (path / "issued").is_dir():
         yield from _authority(AuthorityFolder(path))
     elif path.is_dir():
-        for name in _IDENTITY:
+        for name in IDENTITY_FILES:
             yield from _file(path / name)
     else:
         yield from _file(path)

@@ -8,7 +8,7 @@ run depends on the order in which rows arrive.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -44,16 +44,10 @@ class Cost:
         Events of other packages may have no rule here; they have no figure for several rows.
         """
         match self.event:
-            case Gaussian(multiplier, releases):
-                event: Event = Gaussian(multiplier / count, releases)
-            case MwemCall(epsilon, iterations):
-                event = MwemCall(epsilon * count, iterations)
-            case MwemSchedule(epsilon, iterations, first, last):
-                event = MwemSchedule(epsilon * count, iterations, first, last)
-            case Laplace(multiplier, releases):
-                event = Laplace(multiplier / count, releases)
-            case PureDp(epsilon, releases):
-                event = PureDp(epsilon * count, releases)
+            case (Gaussian(multiplier) | Laplace(multiplier)) as law:
+                event: Event = replace(law, noise_multiplier=multiplier / count)
+            case (MwemCall(epsilon) | MwemSchedule(epsilon) | PureDp(epsilon)) as law:
+                event = replace(law, epsilon=epsilon * count)
             case _ if count == 1 or isinstance(self.event, ExactStatistic):
                 return self
             case other:

@@ -18,7 +18,7 @@ from fedkme.config import Settings
 from fedkme.extensions import MECHANISMS, Registry, merged
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import FourierFeatures
-from fedkme.privacy.events import Event, ExactStatistic, Gaussian, MwemCall, MwemSchedule
+from fedkme.privacy.events import Event, MwemSchedule, repeated
 from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean, later_cost
 from fedkme.privacy.noise import NoiseSource, SecureNoise
 
@@ -213,10 +213,4 @@ def broadcast_events(settings: MechanismSettings, releases: int, exchanged: int)
         exchanged: rows of the summary that one replaced row of an owner may replace.
     """
     event = later_cost(settings.make(2, 1.0, releases, SecureNoise())).of_rows(exchanged).event
-    if isinstance(event, MwemSchedule):
-        return [event]
-    if isinstance(event, Gaussian):
-        return [Gaussian(event.noise_multiplier, releases)]
-    if isinstance(event, MwemCall):
-        return [MwemCall(event.epsilon, event.iterations * releases)]
-    return [event] if isinstance(event, ExactStatistic) else [event] * releases
+    return [event if isinstance(event, MwemSchedule) else repeated(event, releases)]

@@ -17,8 +17,12 @@ def check_steps(steps: Steps, parameters: Parameters) -> None:
         SecureAggregationError: wrong shape or type, or a coordinate over the bound.
     """
     if not isinstance(steps, np.ndarray) or steps.dtype != np.int64 or steps.shape != (parameters.length,):
-        raise _refusal(f"a vector in steps is not ({parameters.length},) int64")
-    _check_bound(int(np.count_nonzero((steps > parameters.bound) | (steps < -parameters.bound))))
+        cause = f"a vector in steps is not ({parameters.length},) int64"
+    elif over := int(np.count_nonzero((steps > parameters.bound) | (steps < -parameters.bound))):
+        cause = f"{over} coordinates of a vector are over the agreed bound"
+    else:
+        return
+    raise SecureAggregationError(cause, "Compute the vector as agreed; it is not clipped to fit.")
 
 
 def to_words(steps: Steps, bits: int) -> Words:
@@ -35,12 +39,3 @@ def from_words(words: Words, bits: int) -> Steps:
     """The representatives in [-2**(k-1), 2**(k-1)), (length,) int64."""
     high = np.uint64(64 - bits)
     return np.right_shift(np.left_shift(words, high).view(np.int64), high.astype(np.int64))
-
-
-def _check_bound(over: int) -> None:
-    if over:
-        raise _refusal(f"{over} coordinates of a vector are over the agreed bound")
-
-
-def _refusal(why: str) -> SecureAggregationError:
-    return SecureAggregationError(why, "Compute the vector as agreed; it is not clipped to fit.")

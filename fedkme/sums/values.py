@@ -14,7 +14,7 @@ from typing import Any
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import CURATOR_FAULT, ConfigError
 from fedkme.features.binning import MergedBins, OwnValues
-from fedkme.features.counts import MARGINAL_CELLS, SCORE_STEPS, Groups, NumberScores
+from fedkme.features.counts import MARGINAL_CELLS, SCORE_STEPS, Groups, NumberScores, Place
 from fedkme.features.maps import MapSpec, spec_to_json
 from fedkme.features.sums import Layout
 
@@ -47,8 +47,8 @@ class Marginals:
         ConfigError: on construction: there is no clique, or a clique is not a set of columns.
     """
 
-    bins: int
-    cliques: tuple[tuple[int, ...], ...]
+    bins: Place
+    cliques: tuple[tuple[Place, ...], ...]
     groups: tuple[Groups, ...] = ()
     merged: tuple[MergedBins, ...] = ()
     own: tuple[OwnValues, ...] = ()
@@ -77,9 +77,9 @@ class Parities:
             column has not two groups.
     """
 
-    bins: int
+    bins: Place
     groups: tuple[Groups, ...]
-    blocks: tuple[tuple[tuple[int, ...], ...], ...]
+    blocks: tuple[tuple[tuple[Place, ...], ...], ...]
     merged: tuple[MergedBins, ...] = ()
     own: tuple[OwnValues, ...] = ()
 
@@ -117,9 +117,9 @@ class ScoreProducts:
             is no set of scores.
     """
 
-    bins: int
+    bins: Place
     scores: tuple[NumberScores, ...]
-    blocks: tuple[tuple[int, ...], ...]
+    blocks: tuple[tuple[Place, ...], ...]
     own: tuple[OwnValues, ...] = ()
 
     def __post_init__(self) -> None:
@@ -163,7 +163,7 @@ class CellCounts:
     """
 
     code_book: str
-    classes: int
+    classes: Place
     firsts: tuple[str, ...]
 
     def __post_init__(self) -> None:

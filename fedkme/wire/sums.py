@@ -4,20 +4,19 @@ Any message of a peer decodes to a well-formed value, or raises one of two error
 SecureAggregationError for a message of an aggregation. The receiver of a value checks its meaning.
 """
 
+import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
-from fedkme.arrays import Numbers
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import SAME_RELEASE, ConfigError, FedkmeError, ProtocolError, SecureAggregationError
-from fedkme.features.binning import MergedBins, own_values_of
-from fedkme.features.counts import SCORE_STEPS, Groups, NumberScores
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.sums import Layout
 from fedkme.secagg import messages
@@ -28,8 +27,6 @@ from fedkme.wire.channel import CHUNK_BYTES, fitting
 from fedkme.wire.fields import TEXTS, Field, FieldCodec, json_of, many
 from fedkme.wire.v1 import pooling_pb2 as pb
 
-_PLACES = Numbers(0, 2**31)
-_SCORES = Numbers(-SCORE_STEPS, SCORE_STEPS)
 WORDS_AT_ONCE = CHUNK_BYTES // 8
 """Number of words in a part of a vector."""
 
@@ -64,81 +61,35 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         if message.sketch:
             projection = ProjectionSpec(**json_of(message.sketch))
             return SumQuery((), Layout(message.classes or None), message.counts, sketch=projection)
-        for name, decode in _QUESTIONS.items():
+        for name in _QUESTIONS:
             if text := getattr(message, name):
-                question: dict[str, Any] = {name: decode(json_of(text))}
+                question: dict[str, Any] = {name: _reader(name).validate_json(text, strict=True)}
                 return SumQuery((), Layout(), message.counts, tuple(message.weights), **question)
         specs = tuple(spec_from_json(json_of(text)) for text in message.maps)
         return SumQuery(specs, Layout(message.classes or None), message.counts, tuple(message.weights))
     except ConfigError as error:
         raise ProtocolError(f"a question cannot be read: {error.cause}", error.remedy) from None
     except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
-        raise ProtocolError("a question asks for a feature map that cannot be read") from None
+        raise ProtocolError("a question, or a feature map in it, cannot be read") from None
 
 
 def _json_or_empty(question: Marginals | Parities | ScoreProducts | CellCounts | None) -> str:
     return "" if question is None else json.dumps(asdict(question))
 
 
-def _bins(plain: Mapping[str, Any]) -> int:
-    return _PLACES.count(plain["bins"], "a number of bins")
-
-
-def _groups(plain: Sequence[Mapping[str, Any]]) -> tuple[Groups, ...]:
-    return tuple(
-        Groups(_PLACES.count(each["column"], "a column of groups"), _PLACES.counts(each["of"], "groups"))
-        for each in plain
-    )
-
-
-def _codes(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes of numbers' codes; questions of earlier releases have none."""
-    merged = tuple(
-        MergedBins(
-            str(each["column"]),
-            _PLACES.count(each["grid"], "a number of bins"),
-            _PLACES.counts(each["starts"], "the starts of merged bins"),
-        )
-        for each in plain.get("merged", ())
-    )
-    return {"merged": merged, "own": own_values_of(plain.get("own", ()))}
-
-
-def _marginals(plain: Mapping[str, Any]) -> Marginals:
-    cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in plain["cliques"])
-    return Marginals(_bins(plain), cliques, _groups(plain.get("groups", ())), **_codes(plain))
-
-
-def _parities(plain: Mapping[str, Any]) -> Parities:
-    blocks = tuple(
-        tuple(_PLACES.counts(product, "a parity's signs") for product in block) for block in plain["blocks"]
-    )
-    return Parities(_bins(plain), _groups(plain["groups"]), blocks, **_codes(plain))
-
-
-def _products(plain: Mapping[str, Any]) -> ScoreProducts:
-    scores = tuple(
-        NumberScores(
-            _PLACES.count(each["column"], "a column of scores"), _SCORES.counts(each["of"], "scores")
-        )
-        for each in plain["scores"]
-    )
-    blocks = tuple(_PLACES.counts(block, "the scores of a block") for block in plain["blocks"])
-    return ScoreProducts(_bins(plain), scores, blocks, own_values_of(plain.get("own", ())))
-
-
-def _cells(plain: Mapping[str, Any]) -> CellCounts:
-    firsts = tuple(str(name) for name in plain["firsts"])
-    return CellCounts(str(plain["code_book"]), _PLACES.count(plain["classes"], "a number of classes"), firsts)
-
-
-_QUESTIONS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
-    "marginals": _marginals,
-    "parities": _parities,
-    "products": _products,
-    "cells": _cells,
+_QUESTIONS: Mapping[str, type] = {
+    "marginals": Marginals,
+    "parities": Parities,
+    "products": ScoreProducts,
+    "cells": CellCounts,
 }
-"""Decoders of the questions that take the place of maps, by their field; a message's first one counts."""
+"""Questions that take the place of maps, by their field; a message's first one counts."""
+
+
+@functools.cache
+def _reader(name: str) -> TypeAdapter[Any]:
+    """Reader of a question of a kind; the types of its fields bound every number."""
+    return TypeAdapter(_QUESTIONS[name])
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:
