@@ -140,10 +140,6 @@ class SummaryDisclosures(RunDisclosures):
         self._last_auction = 0
         self._untold: list[Cost] = []
 
-    def head(self) -> Mapping[str, int | str] | None:
-        """Length and last hash of the ledger so far."""
-        return None if self._ledger is None else self._ledger.head()
-
     def receive_target(self, target: MeanVector, offer: Offer) -> None:
         """Write g~, which goes on to owners, under the mechanism that the consumer declared.
 

@@ -4,7 +4,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from fedkme.privacy.budget import Budget
+from fedkme.privacy.budget import Budget, paid_by_owners
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -120,10 +120,9 @@ class LedgerFigures:
 
     def _epsilon(self, lines: Sequence[Disclosure], delta: float) -> float:
         """Largest epsilon over the owners' rows, as `check_owners` counts it."""
-        from fedkme.privacy.accountants import Sound, paid
+        from fedkme.privacy.accountants import Sound
 
-        names = {line.protected for line in lines if line.protected != OWNERS} or {OWNERS}
-        costs = {tuple(paid(d for d in lines if d.protected in (OWNERS, name))) for name in names}
+        costs = paid_by_owners(lines)
         for events in costs - self._epsilons.keys():
             self._epsilons[events] = Sound().epsilon(events, delta).epsilon
         return max(self._epsilons[events] for events in costs)

@@ -1,7 +1,7 @@
 """Budgets: limits on the total cost of a data set, checked before anything is computed."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pydantic import Field
 
@@ -75,14 +75,18 @@ def check_owners(budget: Budget, spent: Iterable[Disclosure], planned: Iterable[
     Raises:
         BudgetError: past and planned events together have no epsilon within the budget; nothing was computed.
     """
+    remedy = "Ask for a smaller epsilon, or agree on a larger budget."
+    about_owners = [d for d in spent if d.observer == OWNERS and not is_validation(d.protected)]
+    for before in paid_by_owners(about_owners):
+        check_cost(budget, f"{OWNERS} towards {OWNERS}", before, tuple(planned), remedy)
+
+
+def paid_by_owners(lines: Collection[Disclosure]) -> set[tuple[Event, ...]]:
+    """Events that each owner's rows paid for, by lines about owners; owners with the same past are one."""
     from fedkme.privacy.accountants import paid
 
-    about_owners = [d for d in spent if d.observer == OWNERS and not is_validation(d.protected)]
-    names = {d.protected for d in about_owners if d.protected != OWNERS} or {OWNERS}
-    remedy = "Ask for a smaller epsilon, or agree on a larger budget."
-    events = {tuple(paid(d for d in about_owners if d.protected in (OWNERS, name))) for name in sorted(names)}
-    for before in events:  # a set: owners with the same past cost the same
-        check_cost(budget, f"{OWNERS} towards {OWNERS}", before, tuple(planned), remedy)
+    names = {d.protected for d in lines if d.protected != OWNERS} or {OWNERS}
+    return {tuple(paid(d for d in lines if d.protected in (OWNERS, name))) for name in sorted(names)}
 
 
 def check_target(target: PrivacyTarget, whose: str, planned: Sequence[Event]) -> None:

@@ -98,7 +98,6 @@ class Ledger:
             last: the last stored line; None for a new chain.
         """
         self._party = json.dumps(party)
-        self._name = party
         self._write = write
         self.end = (0, GENESIS) if last is None else (last.seq, last.hash)
 

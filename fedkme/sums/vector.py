@@ -11,7 +11,8 @@ at once. w_q and a_q are distances of the integers themselves (`fedkme.features.
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -87,6 +88,64 @@ class CoalitionCounts:
         return vector
 
 
+@dataclass(frozen=True)
+class _Tables:
+    """Blocks of a question that takes the place of maps and sketch.
+
+    Attributes:
+        sizes: length of each block.
+        step: common factor of `moves`.
+        moves: L2 distance by which a replaced row moves each block.
+        largest: largest entry that a row adds to.
+        of: the sums over a table's rows, (sum of sizes,) int64; its owner's name counts in coalitions.
+        counted: whether every block is a table of counts.
+    """
+
+    sizes: list[int]
+    step: float
+    moves: list[float]
+    largest: int
+    of: Callable[[Table, str], IntArray]
+    counted: bool = False
+
+
+def _tables_of(query: SumQuery, schema: Schema) -> _Tables | None:
+    """Tables, signs, products or counts of cells that a question asks for; None for maps or a sketch."""
+    if (marginals := query.marginals) is not None:
+        binning = Binning(schema, marginals.bins, marginals.merged, marginals.own)
+        codes = sizes_with(marginals.groups, binning.sizes)
+        sizes = [marginal_cells(clique, codes) for clique in marginals.cliques]
+
+        def count(table: Table, owner: str) -> IntArray:
+            rows = codes_with(marginals.groups, binning.encode(table, "an owner"))
+            return np.concatenate([marginal_counts(rows, clique, codes) for clique in marginals.cliques])
+
+        return _Tables(sizes, L2_STEP, [1.0] * len(sizes), 1, count, counted=True)
+    if (parities := query.parities) is not None:
+        binning = Binning(schema, parities.bins, parities.merged, parities.own)
+        sizes_with(parities.groups, binning.sizes)
+        sizes = [len(block) for block in parities.blocks]
+
+        def add_signs(table: Table, owner: str) -> IntArray:
+            return parity_sums(binning.encode(table, "an owner"), parities.groups, parities.products)
+
+        return _Tables(sizes, PARITY_STEP, [math.sqrt(size) for size in sizes], 1, add_signs)
+    if (products := query.products) is not None:
+        binning = Binning(schema, products.bins, own=products.own)
+        check_scores(products.scores, binning.sizes)
+        scores = [len(block) for block in products.blocks]
+
+        def add_products(table: Table, owner: str) -> IntArray:
+            return product_sums(binning.encode(table, "an owner"), products.scores, products.blocks)
+
+        sizes, moves = [*map(count_products, scores)], [*map(products_move, scores)]
+        return _Tables(sizes, 1.0, moves, SCORE_STEPS**2, add_products)
+    if query.cells is not None:
+        cells = CoalitionCounts(query.cells, schema)
+        return _Tables([cells.length], L2_STEP, [1.0], 1, cells.of, counted=True)
+    return None
+
+
 WEIGHT_BITS = 6
 """The block with the largest noise has a weight of about 2^6, so weights are right to a percent or better."""
 _LARGEST_NOISE_BITS = 44
@@ -118,53 +177,17 @@ class SumVector:
         self.maps = tuple(maps) or tuple(spec.make(schema) for spec in query.specs)
         columns = query.layout.columns
         self._projection = None if query.sketch is None else Projection(query.sketch, schema)
-        self._binning: Binning | None = None
-        self._codes: tuple[int, ...] = ()
-        self._cells: CoalitionCounts | None = None
+        self._tables = _tables_of(query, schema)
         if query.sketch is not None:
             self._sizes = [sketch.length(query.sketch.dimension, query.layout.classes)]
-            self.length = self._sizes[0]
-            return
-        if query.marginals is not None:
-            self._binning = Binning(schema, query.marginals.bins, query.marginals.merged, query.marginals.own)
-            self._codes = sizes_with(query.marginals.groups, self._binning.sizes)
-            self._sizes = [marginal_cells(clique, self._codes) for clique in query.marginals.cliques]
-            self.length = sum(self._sizes)
-            self._check_length()
-            return
-        if query.parities is not None:
-            self._binning = Binning(schema, query.parities.bins, query.parities.merged, query.parities.own)
-            sizes_with(query.parities.groups, self._binning.sizes)
-            self._sizes = [len(block) for block in query.parities.blocks]
-            self.length = sum(self._sizes)
-            self._check_length()
-            return
-        if query.products is not None:
-            self._binning = Binning(schema, query.products.bins, own=query.products.own)
-            check_scores(query.products.scores, self._binning.sizes)
-            self._sizes = [count_products(len(block)) for block in query.products.blocks]
-            self.length = sum(self._sizes)
-            self._check_length()
-            return
-        if query.cells is not None:
-            self._cells = CoalitionCounts(query.cells, schema)
-            self._sizes = [self._cells.length]
-            self.length = self._cells.length
-            self._check_length()
-            return
-        self._sizes = [each.dimension * columns for each in self.maps] + [columns] * query.counts
+        elif self._tables is not None:
+            self._sizes = self._tables.sizes
+        else:
+            self._sizes = [each.dimension * columns for each in self.maps] + [columns] * query.counts
         self.length = sum(self._sizes)
-        self._check_length()
-
-    def _check_length(self) -> None:
-        if self.length > MAX_LENGTH:
+        if query.sketch is None and self.length > MAX_LENGTH:
             cause = f"a question asks for {self.length} numbers and {MAX_LENGTH} are the most"
             raise ConfigError(cause, "Use fewer features or fewer classes, or ask in parts.")
-
-    @property
-    def _of_counts(self) -> bool:
-        """Check whether every block is a table of counts."""
-        return self.query.marginals is not None or self._cells is not None
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -187,15 +210,11 @@ class SumVector:
         """L2 diameter of the whole vector under replace-one, in steps; see the head of the module."""
         if self._projection is not None:
             return math.nextafter(sketch.DIAMETER_STEPS, math.inf)
-        if self._of_counts:  # a row leaves one cell of each block's table and enters another
-            return math.nextafter(L2_STEP * math.hypot(*self.weights) * (1.0 + 2.0**-48), math.inf)
-        if self.query.parities is not None:
-            moves = (w * math.sqrt(m) for w, m in zip(self.weights, self._sizes, strict=True))
-            return math.nextafter(PARITY_STEP * math.hypot(*moves) * (1.0 + 2.0**-48), math.inf)
-        if self.query.products is not None:
-            blocks = zip(self.weights, self.query.products.blocks, strict=True)
-            moves = (weight * products_move(len(block)) for weight, block in blocks)
-            return math.nextafter(math.hypot(*moves) * (1.0 + 2.0**-48), math.inf)
+        if (
+            tables := self._tables
+        ) is not None:  # of counts, a row leaves one cell of each and enters another
+            moves = (weight * move for weight, move in zip(self.weights, tables.moves, strict=True))
+            return math.nextafter(tables.step * math.hypot(*moves) * (1.0 + 2.0**-48), math.inf)
         units = [ROW_UNIT] * len(self.maps) + [1.0] * self.query.counts
         scales = [weight / unit for weight, unit in zip(self.weights, units, strict=True)]
         within = math.hypot(*(s * each.within for s, each in zip(scales, self.distances, strict=True)))
@@ -240,7 +259,8 @@ class SumVector:
     def _misfit(self, vector: IntArray, rows: int, noise: int) -> str | None:
         """Reason why a vector is of other rows; None if it may be of these."""
         ends = np.cumsum(self._sizes)
-        counted = [self._of_counts] * (len(ends) - 1) + [self._of_counts or self.query.counts]
+        of_counts = self._tables is not None and self._tables.counted
+        counted = [of_counts] * (len(ends) - 1) + [of_counts or self.query.counts]
         for end, size, bound, weight, counts in zip(
             ends, self._sizes, self._bounds(rows), self.weights, counted, strict=True
         ):
@@ -258,10 +278,8 @@ class SumVector:
     def _bounds(self, rows: int) -> list[int]:
         if self._projection is not None:
             return [sketch.largest_step(rows)]
-        if self._of_counts or self.query.parities is not None:
-            return [rows * weight for weight in self.weights]
-        if self.query.products is not None:
-            return [rows * weight * SCORE_STEPS**2 for weight in self.weights]
+        if self._tables is not None:
+            return [rows * weight * self._tables.largest for weight in self.weights]
         longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
         return [math.ceil(rows * (a * b)) for a, b in zip(longest, self.weights, strict=True)]
 
@@ -281,20 +299,11 @@ class SumVector:
         if self._projection is not None:
             rows, labels = self._schema.encode(table.values), None if layout.classes is None else table.labels
             return sketch.coordinates(rows, labels, self._projection, layout.classes)
-        if self._binning is not None and self.query.marginals is not None:
-            codes = codes_with(self.query.marginals.groups, self._binning.encode(table, "an owner"))
-            tables = zip(self.query.marginals.cliques, self.weights, strict=True)
-            return np.concatenate([marginal_counts(codes, c, self._codes) * weight for c, weight in tables])
-        if self._binning is not None and self.query.parities is not None:
-            parities, codes = self.query.parities, self._binning.encode(table, "an owner")
-            sums = parity_sums(codes, parities.groups, parities.products)
-            return sums * np.repeat(np.asarray(self.weights, dtype=np.int64), self._sizes)
-        if self._binning is not None and self.query.products is not None:
-            products, codes = self.query.products, self._binning.encode(table, "an owner")
-            sums = product_sums(codes, products.scores, products.blocks)
-            return sums * np.repeat(np.asarray(self.weights, dtype=np.int64), self._sizes)
-        if self._cells is not None:
-            return self._cells.of(table, owner) * self.weights[0]
+        if self._tables is not None:
+            sums = self._tables.of(table, owner)
+            for block, weight in zip(np.split(sums, np.cumsum(self._sizes)[:-1]), self.weights, strict=True):
+                block *= weight  # a view
+            return sums
         blocks: list[IntArray] = []
         count: IntArray | None = None
         for each, weight in zip(self.maps, self.weights, strict=False):
