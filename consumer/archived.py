@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fedkme.documents import RequestDocument
 from fedkme.ledgers.archiving import Leaving
 from fedkme.ledgers.windows import Readings
 from fedkme.privacy.events import Disclosure
@@ -18,23 +17,7 @@ from fedkme.store import Store
 _FACT = "archived/requests"
 HOUR_S = 3600.0
 Place = tuple[float, frozenset[bytes]]
-"""End of an hour, Unix seconds, and digests of each D_v whose requests explain the hour's lines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """Ledger lines that requests explain: lines of their runs."""
-
-    runs: set[str] = field(default_factory=set)
-
-    def add(self, document: RequestDocument) -> None:
-        """Add the lines of one request."""
-        if document.plan is not None:
-            self.runs.add(document.plan.run)
-
-    def has(self, line: Disclosure) -> bool:
-        """Check whether one of the requests explains a line."""
-        return line.run in self.runs
+"""End of an hour, Unix seconds, and digests of each D_v whose runs the hour's lines are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +64,8 @@ class Archived:
             for line in lines
         ]
 
-    def with_lines(self, store: Store, leaving: Leaving, whose: Mapping[bytes, Explained]) -> Archived:
-        """Add lines that go into an archive; `whose` has the explained lines by D_v."""
+    def with_lines(self, store: Store, leaving: Leaving, runs_of: Mapping[bytes, set[str]]) -> Archived:
+        """Add lines that go into an archive; `runs_of` has the runs of each D_v."""
         from fedkme.ledgers.archiving import condensed  # it imports accountants
 
         readings = Readings(store)
@@ -92,8 +75,7 @@ class Archived:
         disclosures = disclosures_in(row.line for row in leaving.lines)
         for row, line in zip(leaving.lines, disclosures, strict=True):
             hour = math.ceil(readings.latest(row.seq, row.written) / HOUR_S) * HOUR_S
-            costs_by_place[hour, frozenset(data for data, each in whose.items() if each.has(line))].append(
-                line
-            )
+            files = frozenset(data for data, runs in runs_of.items() if line.run in runs)
+            costs_by_place[hour, files].append(line)
         costs = {place: condensed(lines) for place, lines in costs_by_place.items()}
-        return Archived(self.runs | {line.run for line in disclosures}, self.files | whose.keys(), costs)
+        return Archived(self.runs | {line.run for line in disclosures}, self.files | runs_of.keys(), costs)

@@ -6,12 +6,13 @@ run; a repeated request sends the same bytes, for the same plan, or nothing (doc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from google.protobuf.message import DecodeError
 
-from consumer.archived import Archived, Explained
+from consumer.archived import Archived
 from consumer.sealed_rows import RunKeys
 from fedkme import errors
 from fedkme.documents import RequestDocument
@@ -141,7 +142,7 @@ class Requests:
         """Digests of each D_v about which something may have left."""
         finished = map(self._store.run, self._store.finished())
         rows = (row for row in (*finished, *self._store.runs(OPEN)) if row is not None)
-        return Archived.of(self._store).files | _used(map(_document, rows)).keys()
+        return Archived.of(self._store).files | _runs_of(map(_document, rows)).keys()
 
     def within(self, days: float | None, now: float, data: bytes) -> list[Disclosure]:
         """Disclosures of D_v that may lie in the last `days` days.
@@ -167,10 +168,10 @@ class Requests:
         """Leave out lines of requests over files in `apart`; lines that no request explains stay."""
         if not apart:
             return lines
-        there, current = Explained(), Explained()
-        for document in self._documents():
-            (there if document.data in apart else current).add(document)
-        return [line for line in lines if not there.has(line) or current.has(line)]
+        there, current = set[str](), set[str]()
+        for data, runs in _runs_of(self._documents()).items():
+            (there if data in apart else current).update(runs)
+        return [line for line in lines if line.run not in there - current]
 
     def _documents(self) -> list[RequestDocument]:
         return [_document(row) for row in self._store.runs()]
@@ -280,7 +281,7 @@ class Requests:
 
         def settle(leaving: Leaving) -> dict[str, bytes | None]:
             archived = Archived.of(self._store)
-            return archived.with_lines(self._store, leaving, _used(self._documents())).facts()
+            return archived.with_lines(self._store, leaving, _runs_of(self._documents())).facts()
 
         return archive_finished(self._store, _shortened, settle, runs)
 
@@ -291,13 +292,13 @@ def _check_name(run: str) -> None:
         raise errors.ProtocolError(cause, "Look at its software.")
 
 
-def _used(documents: Iterable[RequestDocument]) -> dict[bytes, Explained]:
-    """Lines that requests explain, by each D_v about which something may have left."""
-    explained: dict[bytes, Explained] = {}
+def _runs_of(documents: Iterable[RequestDocument]) -> dict[bytes, set[str]]:
+    """Names of the runs that requests led to, by each D_v about which something may have left."""
+    runs = defaultdict[bytes, set[str]](set)
     for document in documents:
         if document.plan is not None:
-            explained.setdefault(document.data, Explained()).add(document)
-    return explained
+            runs[document.data].add(document.plan.run)
+    return runs
 
 
 def _shortened(document: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Format of a run's names and numbers, on the page and on a terminal alike."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fedkme.pages.html import number, short
@@ -138,6 +138,28 @@ def _listed(parts: Sequence[str], most: int = 6) -> str:
 def percent(value: float | None) -> str:
     """A signed percentage."""
     return "" if value is None else f"{value:+,.{0 if abs(value) >= 100 else 1}f} %"
+
+
+_FORMATS: Mapping[str, Callable[[float | None], str]] = {
+    **dict.fromkeys(("mmd2", "mmd2_counted", "mmd2_test"), distance),
+    "percent_over_greedy": percent,
+    "effective": number,
+}
+
+
+def closeness(metrics: Metrics, titles: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of a table with a line for each way to select rows.
+
+    Args:
+        metrics: figures of a run.
+        titles: title of each column, by its key in `metrics`; a column without a figure is left out.
+    """
+    shown = [key for key in titles if metrics.get(key)]
+    rows = [
+        [methods_of(name, metrics), *(_FORMATS[key](metrics[key].get(name)) for key in shown)]
+        for name in metrics.get("mmd2", {})
+    ]
+    return ["method", *(f">{titles[key]}" for key in shown)], rows
 
 
 def size(count: float | None) -> str:

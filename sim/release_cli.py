@@ -92,13 +92,33 @@ def _add(method: str, text: str) -> None:
         watch: WatchOption = False,
         as_json: AsJson = False,
     ) -> None:
+        from sim.progress import Progress, alive
+        from sim.release_config import load_planned, load_release
+        from sim.releases import simulate_release
+        from sim.watch import page_of
+
         if device is not None:  # for jax of all parties, which is not imported yet
             os.environ["JAX_PLATFORMS"] = device
         given = {"engine": engine, "seed": seed, "epsilon": epsilon, "delta": delta, "rows": rows}
         given["copies"] = copies
         changes = [f"{key}={value}" for key, value in given.items() if value is not None]
         changes += [*_trust(secure, dropouts, colluders), *(assignments or [])]
-        _run(method, scenario, changes, out, details, watch, as_json, task)
+        shown, parties, plan = Progress(sys.stderr), None, None
+        if method == AUTO:
+            settings, parties, plan = load_planned(scenario, changes, task)
+        else:
+            settings = load_release(method, scenario, changes)
+        with page_of() if watch else contextlib.nullcontext() as shown.watch:
+            with alive(shown.note):
+                directory, metrics = simulate_release(settings, out, shown, parties, plan)
+            steps = Derivation()
+            if as_json:
+                print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
+            else:
+                steps.step("the last lines", lambda: print_release(metrics, directory, console(), details))
+        for loss in steps.losses:
+            typer.echo(loss, err=True)
+        raise typer.Exit(metrics["code"] or (NotMadeError.code if steps.losses else 0))
 
     verb.__doc__ = text
     if method != AUTO:  # the task is what `auto` chooses by
@@ -119,39 +139,6 @@ def _trust(secure: bool, dropouts: int, colluders: int | None) -> list[str]:
 _add(AUTO, "Release by the method that public facts speak for; metrics.json keeps the plan.")
 for _method in METHODS.table():
     _add(_method, f"Release {PROTOCOLS[_method].title}.")
-
-
-def _run(
-    method: str,
-    scenario: str,
-    assignments: list[str],
-    out: Path | None,
-    details: bool,
-    watch: bool,
-    as_json: bool,
-    task: Task,
-) -> None:
-    from sim.progress import Progress, alive
-    from sim.release_config import load_planned, load_release
-    from sim.releases import simulate_release
-    from sim.watch import page_of
-
-    shown, parties, plan = Progress(sys.stderr), None, None
-    if method == AUTO:
-        settings, parties, plan = load_planned(scenario, assignments, task)
-    else:
-        settings = load_release(method, scenario, assignments)
-    with page_of() if watch else contextlib.nullcontext() as shown.watch:
-        with alive(shown.note):
-            directory, metrics = simulate_release(settings, out, shown, parties, plan)
-        steps = Derivation()
-        if as_json:
-            print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
-        else:
-            steps.step("the last lines", lambda: print_release(metrics, directory, console(), details))
-    for loss in steps.losses:
-        typer.echo(loss, err=True)
-    raise typer.Exit(metrics["code"] or (NotMadeError.code if steps.losses else 0))
 
 
 _FIGURES = {

@@ -23,11 +23,11 @@ from sim.formatting import (
     Metrics,
     accessed_by_twins,
     accuracies,
+    closeness,
     distance,
     method,
     methods_of,
     model,
-    percent,
     plan_lines,
     reading_lines,
     size,
@@ -182,11 +182,24 @@ def _match(m: Metrics) -> str:
     return f"{forms}0 is a perfect match"
 
 
+_TITLES = {
+    "mmd2": "MMD² to D_v",
+    "percent_over_greedy": "over greedy",
+    "mmd2_counted": "with seed set",
+    "mmd2_test": "to test rows",
+    "effective": "effective rows",
+}
+_NOTES = {
+    "percent_over_greedy": "Over greedy: by how much MMD² exceeds non-private greedy's.",
+    "mmd2_test": "Test rows took no part in selection.",
+    "effective": "Effective rows: 1 / sum of squared weights.",
+}
+
+
 def _closeness(m: Metrics, together: str) -> html.Html:
-    alone, counted, test = (m.get(key, {}) for key in ("mmd2", "mmd2_counted", "mmd2_test"))
     drawings = [
-        ("Returned rows", alone, "MMD² to D_v, exact kernel. Further left is closer."),
-        ("Returned rows and seed set together", counted, together),
+        ("Returned rows", m.get("mmd2"), "MMD² to D_v, exact kernel. Further left is closer."),
+        ("Returned rows and seed set together", m.get("mmd2_counted"), together),
     ]
     first, *more = (
         html.figure(title, html.scaled(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)
@@ -194,26 +207,10 @@ def _closeness(m: Metrics, together: str) -> html.Html:
         else html.Html()
         for title, values, caption in drawings
     )
-    over = m.get("percent_over_greedy", {})
-    rows = [
-        (
-            methods_of(name, m),
-            distance(value),
-            percent(over.get(name)),
-            *(distance(t.get(name)) for t in (counted, test)),
-            number(m.get("effective", {}).get(name)),
-        )
-        for name, value in alone.items()
-    ]
-    notes = ["Over greedy: by how much MMD² exceeds non-private greedy's."] if over else []
-    notes += ["Test rows took no part in selection."] if test else []
-    notes.append("Effective rows: 1 / sum of squared weights.")
+    notes = [text for key, text in _NOTES.items() if m.get(key)]
     if twins := accessed_by_twins(m):
         notes.append(f"{twins.capitalize()}.")
-    header = ("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows", ">effective rows")
-    columns = [at for at in range(len(header)) if any(row[at] not in ("", "-") for row in rows)]
-    cells = [[row[at] for at in columns] for row in rows]
-    table = html.table(" ".join(notes), [header[at] for at in columns], cells)
+    table = html.table(" ".join(notes), *closeness(m, _TITLES))
     return html.joined([first, html.folded("All methods in figures", html.joined([*more, table]))])
 
 

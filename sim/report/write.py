@@ -228,26 +228,15 @@ def _table(m: formatting.Metrics) -> Table | None:
     """One line per way of selecting rows; empty columns are left out."""
     if not m.get("mmd2"):
         return None
-    columns: list[tuple[str, dict[str, str]]] = [
-        ("MMD^2", {name: formatting.distance(value) for name, value in m["mmd2"].items()}),
-        (
-            "vs greedy",
-            {name: formatting.percent(value) for name, value in m.get("percent_over_greedy", {}).items()},
-        ),
-        ("+ seeds", {name: formatting.distance(value) for name, value in m.get("mmd2_counted", {}).items()}),
-        ("to test", {name: formatting.distance(value) for name, value in m.get("mmd2_test", {}).items()}),
-    ]
+    titles = {"mmd2": "MMD^2", "percent_over_greedy": "vs greedy", "mmd2_counted": "+ seeds"}
+    header, rows = formatting.closeness(m, {**titles, "mmd2_test": "to test"})
     by_name = formatting.accuracies(m)
-    for kind in sorted({kind for scores in by_name.values() for kind in scores}):
-        cells = {name: f"{scores[kind]:.1%}" for name, scores in by_name.items() if kind in scores}
-        columns.append((formatting.model(kind), cells))
-    columns = [column for column in columns if column[1]]
-    table = table_of(["", *(f">{title}" for title, _ in columns)])
-    for name in m["mmd2"]:
-        style = "bold" if name == "summary" else ""
-        table.add_row(
-            formatting.methods_of(name, m), *(cells.get(name, "") for _, cells in columns), style=style
-        )
+    kinds = sorted({kind for scores in by_name.values() for kind in scores})
+    table = table_of(["", *header[1:], *(f">{formatting.model(kind)}" for kind in kinds)])
+    for name, row in zip(m["mmd2"], rows, strict=True):
+        scores = by_name.get(name, {})
+        cells = (f"{scores[kind]:.1%}" if kind in scores else "" for kind in kinds)
+        table.add_row(*row, *cells, style="bold" if name == "summary" else "")
     return table
 
 
