@@ -197,10 +197,9 @@ def report(
     check_stated(directory)
     code = 0
     if directory.suffix == ".toml":
-        from sim.match.run import report_of_target
-        from sim.report.received import report_of_consumer
+        from sim.match.run import report_of_consumer
 
-        written = report_of_target(directory) or report_of_consumer(directory)
+        written = report_of_consumer(directory)
     elif has_numbers(directory):
         written = directory / "report.html"
         losses = complete_release(directory, lambda line: typer.echo(line, err=True))["losses"]

@@ -17,6 +17,7 @@ from consumer.settings import ConsumerSettings, RequestSettings
 from consumer.summary.client import run as run_summary
 from consumer.summary.offers import gamma_of
 from consumer.summary.received import load_validation
+from consumer.target.choosing import PoolChoice
 from consumer.target.matching import DRAWN, Matched, match_rows
 from fedkme.answers.folder import RELEASE, SYNTHETIC
 from fedkme.config import validate
@@ -92,12 +93,9 @@ def choose_rows(settings: ConsumerSettings, schema: Schema, examined: Examined) 
     test = None if settings.test is None else load_table(settings.test, schema, settings.name)
     gamma = gamma_of(request.kernel, schema) or domain_gamma(schema.mean_squared_distance)
     with one_thread():
+        drawn = load_table(output / SYNTHETIC, schema, "the release")
         return match_rows(
-            schema,
-            load_table(output / SYNTHETIC, schema, "the release"),
-            examined.table,
-            request.p,
-            gamma,
+            PoolChoice(schema, drawn, examined.table, request.p, gamma),
             test=test,
             persons=counted_persons(examined, schema),
             train=settings.downstream,

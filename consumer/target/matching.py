@@ -116,11 +116,7 @@ def refuse_everybody(audience: str) -> None:
 
 
 def match_rows(
-    schema: Schema,
-    drawn: Table,
-    validation: Table,
-    p: int,
-    gamma: float,
+    chosen: PoolChoice,
     *,
     test: Table | None = None,
     real: Table | None = None,
@@ -132,11 +128,7 @@ def match_rows(
     """Choose and weigh rows of a release for a target, judge them, and find what to train on.
 
     Args:
-        schema: schema of all tables.
-        drawn: rows drawn from the release, at least p.
-        validation: D_v.
-        p: number of rows.
-        gamma: gamma of the kernel.
+        chosen: rows drawn from the release, at least p, and D_v.
         test: held-back rows, or None.
         real: real rows of a summary that the consumer holds as well, or None.
         persons: person of each row of D_v, if the schema has one: a person's rows are held out together.
@@ -148,18 +140,19 @@ def match_rows(
         ConfigError: the release has fewer rows than p.
         DataError: D_v has no rows.
     """
+    schema, drawn, validation = chosen.schema, chosen.pool, chosen.validation
+    p, gamma = chosen.p, chosen.gamma
     if not len(validation):
         raise DataError("D_v has no rows", "Give at least one row to look like.")
     if len(drawn) < p:
         raise ConfigError(f"{p} rows cannot be chosen of {len(drawn)}", "Ask for fewer, or draw more.")
     note(f"choosing {p} of {len(drawn):,} synthetic rows by exact D_v, on this machine")
-    chosen = PoolChoice(schema, drawn, validation, p, gamma)
     shortlist = drawn.take(chosen.short(chosen.everything))
     summary = shortlist.take(chosen.pruned(chosen.everything))
     judge = evaluator(schema, validation, test, None, gamma, test is not None)
     judged = judge_tables(judge, schema, validation, shortlist, summary, p, doubts, pool=drawn)
     separate = independent_columns(drawn, schema)
-    control = PoolChoice(schema, separate, validation, p, gamma)
+    control = replace(chosen, pool=separate)
     places, weights = control.weighted(control.everything, p)
     against = ReferenceRows(schema.encode(validation.values), gamma)
     beside = against.mmd2(schema.encode(separate.take(places).values), weights)

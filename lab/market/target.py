@@ -97,9 +97,9 @@ def measured(layout: str, seed: int) -> TargetLine:
     drawn = drawn_for(partial(drawn_again, release), schema, validation, draw.gamma)
     started = time.perf_counter()
     with one_thread():
-        matched = match_rows(schema, drawn, validation, P, draw.gamma)
-        seconds = time.perf_counter() - started
         ours = PoolChoice(schema, drawn, validation, P, draw.gamma)
+        matched = match_rows(ours)
+        seconds = time.perf_counter() - started
         control = PoolChoice(schema, independent_columns(drawn, schema), validation, P, draw.gamma)
         places, weights = control.weighted(control.everything, P)
         beside = draw.to_test.mmd2(_encoded(draw, control.pool.take(places).values), weights)

@@ -19,8 +19,8 @@ from sim.api.releases import ReleaseResult
 from sim.api.summaries import SummaryResult
 from sim.config import assignments_of
 from sim.interrupts import Interrupts
-from sim.match.run import report_target
-from sim.report.received import report_release, report_summary
+from sim.match.run import report_rows
+from sim.report.received import report_release
 
 
 class Consumer:
@@ -131,8 +131,7 @@ class CallReporter(StatusReporter):
 
 
 def _summary_of(settings: ConsumerSettings) -> SummaryResult:
-    real = settings.request.real_rows
-    schema, metrics = report_summary(settings) if real else report_target(settings)
+    schema, metrics = report_rows(settings)
     return SummaryResult(settings.output, settings.output, schema, metrics)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import ConfigDict, Field, FiniteFloat
 
+from consumer.releases.client import release_settings_of
 from consumer.results import (
     EVALUATION,
     RECEIVED_ROWS,
@@ -22,6 +23,7 @@ from consumer.results import (
 )
 from consumer.settings import ConsumerSettings
 from consumer.summary.received import load_validation
+from consumer.target.choosing import PoolChoice
 from consumer.target.client import write_matched
 from consumer.target.matching import AUDIENCE, drawn_for, match_rows
 from curator.run.release_record import redrawn
@@ -49,6 +51,7 @@ from sim.evaluation.metrics import figures_of, forms_of
 from sim.evaluation.received import received_release
 from sim.evaluation.releases import compare_with_validation
 from sim.progress import Follower
+from sim.report.received import report_release, report_summary
 from sim.report.summary_page import ALONE, TRAINING_HEADER, TRAINING_NOTE, render_received, training_rows
 from sim.report.write import REPORT, modified, read_object
 
@@ -171,11 +174,7 @@ def match_folder(
         draws = partial(drawn_rows, release, schema, shown=shown)
         drawn = drawn_for(draws, schema, target.validation, width) if draw is None else draws(draw)
         matched = match_rows(
-            schema,
-            drawn,
-            target.validation,
-            settings.rows,
-            width,
+            PoolChoice(schema, drawn, target.validation, settings.rows, width),
             test=test,
             real=real,
             persons=target.persons,
@@ -339,12 +338,14 @@ def write_page(out: Path, metrics: Mapping[str, Any]) -> Path:
     return out / alone(REPORT)
 
 
-def report_target(settings: ConsumerSettings) -> tuple[Schema, dict[str, Any]]:
-    """Write the page of rows for a target in a consumer's folder; return their schema and their metrics.
+def report_rows(settings: ConsumerSettings) -> tuple[Schema, dict[str, Any]]:
+    """Write the page of the rows in a consumer's folder; return their schema and their metrics.
 
     Raises:
-        ConfigError: the folder has no such rows.
+        ConfigError: the folder has no rows of a summary, or for a target.
     """
+    if settings.request.real_rows:
+        return report_summary(settings)
     output, schema = settings.output, load_schema(settings.schema_file)
     if not (output / alone(EVALUATION)).exists():
         raise ConfigError(f"there is no summary in {output}", "Ask for one: .summary().")
@@ -353,11 +354,16 @@ def report_target(settings: ConsumerSettings) -> tuple[Schema, dict[str, Any]]:
     return schema, metrics
 
 
-def report_of_target(config: Path) -> Path | None:
-    """Write the page of a consumer's configuration that asks for rows for a target; None for another."""
-    values = load_toml(config)
-    if "release" in values or values.get("request", {}).get("real_rows", True):
-        return None
+def report_of_consumer(config: Path) -> Path:
+    """Write the page of the last result of a consumer's configuration; return its path.
+
+    Raises:
+        ConfigError: there is no such file, or its folder has no result.
+    """
+    if "release" in (values := load_toml(config)):
+        released = release_settings_of(values, config)
+        report_release(released)
+        return released.output / REPORT
     settings = load_settings(ConsumerSettings, config)
-    report_target(settings)
-    return settings.output / alone(REPORT)
+    report_rows(settings)
+    return settings.output / (REPORT if settings.request.real_rows else alone(REPORT))

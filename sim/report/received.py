@@ -5,17 +5,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from consumer.releases.client import ReleaseConsumerSettings, release_settings_of
+from consumer.releases.client import ReleaseConsumerSettings
 from consumer.requests import KeptRequest, Requests
 from consumer.results import EVALUATION, SUMMARY, lost_owners, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.received import load_validation
-from fedkme.config import load_toml
 from fedkme.errors import ConfigError, FedkmeError
 from fedkme.heads.files import export
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
-from fedkme.party import load_settings
 from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.store.reading import read_store
 from fedkme.tables.files import read_arrays
@@ -24,21 +22,6 @@ from sim.evaluation.received import received_metrics, received_release
 from sim.evaluation.releases import compare_with_validation
 from sim.report.summary_page import render_received
 from sim.report.write import REPORT, modified, page_of_release, read_object
-
-
-def report_of_consumer(config: Path) -> Path:
-    """Write the page of the last result of a consumer's configuration; return its path.
-
-    Raises:
-        ConfigError: there is no such file, or its folder has no result.
-    """
-    if "release" in (values := load_toml(config)):
-        released = release_settings_of(values, config)
-        report_release(released)
-        return released.output / REPORT
-    settings = load_settings(ConsumerSettings, config)
-    report_summary(settings)
-    return settings.output / REPORT
 
 
 def report_summary(settings: ConsumerSettings) -> tuple[Schema, dict[str, Any]]:

@@ -222,7 +222,7 @@ def test_of_a_release_in_which_d_v_is_rare_more_rows_are_drawn(
         len(drawn_for(lambda rows: pool.take(np.arange(rows)), SCHEMA, old, GAMMA)) == 3_000
     )  # wide rows fit into memory
     few = load_table(release / "synthetic.npz", SCHEMA, "the release").take(np.arange(1_000))
-    advice = match_rows(SCHEMA, few, old, 10, GAMMA, train=False).judged.verdict.advice
+    advice = match_rows(PoolChoice(SCHEMA, few, old, 10, GAMMA), train=False).judged.verdict.advice
     assert "fedkme match --draw 3000 looks at more" in advice  # a consumer that was sent the rows alone
 
 
@@ -306,13 +306,15 @@ def test_no_grade_is_good_where_independent_columns_come_as_near() -> None:
     rows = Table(np.clip(random.random((2_120, 1)) + 0.05 * random.standard_normal((2_120, 6)), 0, 1))
     gamma = domain_gamma(schema.mean_squared_distance)
     pool, mine = rows.take(np.arange(2_000)), rows.take(np.arange(2_000, 2_120))
-    matched = match_rows(schema, pool, mine, 40, gamma)
+    matched = match_rows(PoolChoice(schema, pool, mine, 40, gamma))
     assert not matched.as_near
     assert matched.judged.verdict.grade == "good"
     assert not matched.judged.verdict.doubts
     assert "there are no labels" in matched.judged.verdict.advice
     loose = independent_columns(rows, schema)
-    level = match_rows(schema, loose.take(np.arange(2_000)), loose.take(np.arange(2_000, 2_120)), 40, gamma)
+    level = match_rows(
+        PoolChoice(schema, loose.take(np.arange(2_000)), loose.take(np.arange(2_000, 2_120)), 40, gamma)
+    )
     assert level.as_near
     assert level.judged.verdict.grade != "good"
     assert "independent columns come as near" in "".join(level.judged.verdict.doubts)
