@@ -43,23 +43,17 @@ def lost_keys(owner: str) -> SealedBoxError:
     return SealedBoxError(cause, "The run goes on without it; ask again for a run with it.")
 
 
+@dataclass(eq=False, repr=False)
 class KeyRing:
     """Keys of all runs for which this process offered some."""
 
-    def __init__(
-        self,
-        name: str,
-        identity: Callable[[], Identity | None] = lambda: None,
-        revoked: Callable[[bytes], None] | None = None,
-    ) -> None:
-        """Begin without offers. Without an identity, in plaintext, peers' names are believed.
-
-        `revoked` refuses certificates (PEM) that were revoked.
-        """
-        self._name = name
-        self._identity = identity
-        self._revoked = revoked
-        self._keys: dict[str, PartyKeys] = {}  # the oldest first
+    _name: str
+    _identity: Callable[[], Identity | None] = lambda: None
+    """Without an identity, in plaintext, peers' names are believed."""
+    _revoked: Callable[[bytes], None] | None = None
+    """Refuses certificates (PEM) that were revoked."""
+    _keys: dict[str, PartyKeys] = field(default_factory=dict)
+    """Keys of each run, the oldest first."""
 
     def offer(self, run: str) -> KeyOffer:
         """Offer this owner's public keys for a run; the same keys until the run begins.

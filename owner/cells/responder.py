@@ -1,6 +1,7 @@
 """Answers of an owner in a summary by cells: one noisy histogram and the rows that fill one order."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +25,7 @@ _MOST_BOXES = 2**16
 """Boxes of one order: rows, and those that hold none."""
 
 
+@dataclass(eq=False, repr=False)
 class HistogramResponder:
     """One owner's side of the cells protocol (docs/decisions/007), for one run.
 
@@ -33,28 +35,21 @@ class HistogramResponder:
         answer_s: seconds from the last order to its answer; 0: at once.
     """
 
-    def __init__(
-        self,
-        name: str,
-        table: Table,
-        schema: Schema,
-        noise: NoiseSource,
-        gate: OwnerGate,
-        keys: KeyRing | None = None,
-    ) -> None:
-        schema.check(table, name)
-        self.name = name
-        self._table = table
-        self._offered = table
-        self._schema = schema
-        self._noise = noise
-        self._noise_of_counts = on_integers(noise)
-        self._gate = gate
+    name: str
+    _table: Table
+    _schema: Schema
+    _noise: NoiseSource
+    _gate: OwnerGate
+    _keys: KeyRing | None = None
+
+    def __post_init__(self) -> None:
+        self._schema.check(self._table, self.name)
+        self._offered = self._table
+        self._noise_of_counts = on_integers(self._noise)
         self._invitation: Invitation | None = None
         self._counting: Counting | None = None
         self._counted = False
         self._ordered = False
-        self._keys = keys or KeyRing(name)
         self._sealer: Sealer | None = None
         self._pace: Pace | None = None
         self.answer_s = 0.0
@@ -77,7 +72,8 @@ class HistogramResponder:
         self._check(invitation)
         sealer = None
         if is_sealed(invitation.protocol):  # before the policy decides, so that a failure uses up no approval
-            sealer = self._keys.take(invitation.run, invitation.gift, invitation.consumer)
+            keys = self._keys or KeyRing(self.name)
+            sealer = keys.take(invitation.run, invitation.gift, invitation.consumer)
         self._gate.open(invitation)
         self._begin(invitation)
         self._sealer = sealer

@@ -1,6 +1,7 @@
 """Bids of an owner, from a feature matrix computed once, and the rows that the curator asks for."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
 
 
+@dataclass(eq=False, repr=False)
 class Bidder:
     """One owner's side of the summary protocols.
 
@@ -30,30 +32,23 @@ class Bidder:
     Memory: the rows as loaded, their h1 in int16, and 33 bytes a row.
     """
 
-    def __init__(
-        self,
-        name: str,
-        table: Table,
-        schema: Schema,
-        noise: NoiseSource,
-        gate: OwnerGate,
-        keys: KeyRing | None = None,
-    ) -> None:
-        schema.check(table, name)
-        self.name = name
-        self._table = table
-        self._schema = schema
-        self._noise = noise
-        self._gate = gate
+    name: str
+    _table: Table
+    _schema: Schema
+    _noise: NoiseSource
+    _gate: OwnerGate
+    _keys: KeyRing | None = None
+
+    def __post_init__(self) -> None:
+        self._schema.check(self._table, self.name)
         self._run = ""
         self._scored: ScoredFeatures | None = None
-        self._offered = table
+        self._offered = self._table
         self._sent = np.zeros(0, dtype=np.bool_)
         self._worth = np.zeros(0)
         self._left = 0
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
-        self._keys = keys or KeyRing(name)
         self._sealed_for = ""
         self._sealer: Sealer | None = None
         self._hashed = False
@@ -79,7 +74,8 @@ class Bidder:
             )
         sealer = None
         if is_sealed(invitation.protocol):  # before the policy decides, so that a failure uses up no approval
-            sealer = self._keys.take(invitation.run, invitation.gift, invitation.consumer)
+            keys = self._keys or KeyRing(self.name)
+            sealer = keys.take(invitation.run, invitation.gift, invitation.consumer)
             if isinstance(features, SecretFourierSpec):
                 check_same(sealer.secret, features.commitment)
         self._gate.open(invitation)

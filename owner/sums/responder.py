@@ -53,42 +53,31 @@ class _Aggregation:
         return self.event.noise_multiplier**-2
 
 
+@dataclass(eq=False, repr=False)
 class SumResponder:
     """One owner's side of one run of sums."""
 
-    def __init__(
-        self,
-        name: str,
-        table: Table,
-        schema: Schema,
-        noise: NoiseSource,
-        gate: OwnerGate,
-        identity: Identity | None = None,
-        revoked: Callable[[bytes], None] | None = None,
-    ) -> None:
-        """Begin before the run's first directive.
+    name: str
+    _table: Table
+    _schema: Schema
+    """The public schema that the owner holds."""
+    _noise: NoiseSource
+    """Source of its shares of distributed noise."""
+    _gate: OwnerGate
+    """Checks and records all that leaves in the run."""
+    _identity: Identity | None = None
+    """The owner's own; signing keys are bound to it, and others' keys verified by its authority. None: the
+    curator is believed about keys, as everywhere in plaintext."""
+    _revoked: Callable[[bytes], None] | None = None
+    """Refuses certificates (PEM) that were revoked."""
 
-        Args:
-            name: the owner's name.
-            table: its rows.
-            schema: the public schema that it holds.
-            noise: source of its shares of distributed noise.
-            gate: checks and records all that leaves in the run.
-            identity: the owner's own; signing keys are bound to it, and others' keys verified by its
-                authority. None: the curator is believed about keys, as everywhere in plaintext.
-            revoked: refuses certificates (PEM) that were revoked.
+    def __post_init__(self) -> None:
+        """Begin before the run's first directive.
 
         Raises:
             DataError: rows that do not follow the schema.
         """
-        schema.check(table, name)
-        self.name = name
-        self._table = table
-        self._schema = schema
-        self._noise = noise
-        self._gate = gate
-        self._identity = identity
-        self._revoked = revoked
+        self._schema.check(self._table, self.name)
         self._invitation: Invitation | None = None
         self._spent = 0.0
         self._used: set[int] = set()

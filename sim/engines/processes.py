@@ -233,32 +233,27 @@ def show_summary(shown: Follower, event: str, fields: Mapping[str, Any]) -> None
             shown.note(fields["line"])
 
 
+@dataclass(eq=False, repr=False)
 class Folders:
-    """Writes every party's folder, with nothing of anybody else's."""
+    """Writes every party's folder, with nothing of anybody else's.
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        settings: LaunchSettings,
-        scratch: Path,
-        directory: Path,
-        authority: Authority | None,
-        patience_s: float = 0.0,
-    ) -> None:
-        """Prepare a run; lasting files go to `directory`, all others to `scratch`.
+    Lasting files go to `directory`, all others to `scratch`. Without an authority everybody speaks plaintext.
+    Parties wait `patience_s` for each other when a connection breaks: nobody starts a party of a simulation
+    again.
+    """
 
-        Without an authority everybody speaks plaintext. Parties wait `patience_s` for each other when a
-        connection breaks: nobody starts a party of a simulation again.
-        """
-        self.scratch = scratch
-        self.directory = directory.absolute()  # a party reads paths from its own folder
-        self._scenario = scenario
-        self._settings = settings
-        self._authority = authority
-        self._patience_s = patience_s
-        self._schema_file = scratch / "schema.toml"
-        self._schema_file.write_text(scenario.schema.to_toml(), encoding="utf-8")
-        self.seeds = table_file(scratch / "seeds.npz", scenario.seeds)
+    _scenario: Scenario
+    _settings: LaunchSettings
+    scratch: Path
+    directory: Path
+    _authority: Authority | None
+    _patience_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.directory = self.directory.absolute()  # a party reads paths from its own folder
+        self._schema_file = self.scratch / "schema.toml"
+        self._schema_file.write_text(self._scenario.schema.to_toml(), encoding="utf-8")
+        self.seeds = table_file(self.scratch / "seeds.npz", self._scenario.seeds)
 
     def common(self, party: str, hosts: tuple[str, ...] = ()) -> dict[str, Any]:
         """Make a party's folder; the settings that all parties have."""
