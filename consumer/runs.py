@@ -11,7 +11,7 @@ from consumer.requests import ENDED, Requests
 from consumer.results import make_folder
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import receive_summary
-from consumer.summary.received import judge_received, keep_received, load_validation
+from consumer.summary.received import ReceivedRows, load_validation
 from fedkme.directives import one_line
 from fedkme.documents import RequestDocument
 from fedkme.errors import ConfigError, ProtocolError, StoreError
@@ -91,8 +91,9 @@ def watching(run: str) -> Work:
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
             summary = await receive_summary(run, stream, schema, reporter, document)
             make_folder(settings.output)
-            keep_received(settings, schema, validation, summary, reporter)
-            judge_received(settings, schema, validation, summary.plan, reporter)
+            rows = ReceivedRows(settings, schema, validation, reporter)
+            rows.keep(summary)
+            rows.judge(summary.plan)
 
         await _with_stub(settings, reporter, ask)
 

@@ -15,7 +15,7 @@ from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import require_models
 from consumer.summary.offers import Summary, finish
 from consumer.summary.party import ConsumerParty
-from consumer.summary.received import judge_received, keep_received, load_validation
+from consumer.summary.received import ReceivedRows, load_validation
 from fedkme.documents import RequestDocument
 from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError, StoreError
 from fedkme.exchange import Plan
@@ -208,13 +208,14 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
             simulation_seed=settings.simulation_seed,
         )
         request = _current_request(settings, party, reporter)
+        rows = ReceivedRows(settings, schema, validation, reporter)
         with traced(settings, settings.name, reporter.say) as traces, Phases(traces) as phases:
             if request.status == OPEN:
                 phases.begin("join")
                 calls = curator_calls(settings, address, identity, reporter)
                 summary = await ask(calls, party, request, reporter, phases)
                 phases.begin("fit")
-                keep_received(settings, schema, validation, summary, reporter, lambda: request.end(RECEIVED))
+                rows.keep(summary, lambda: request.end(RECEIVED))
             plan = request.document.plan
             assert plan is not None, "received rows have a plan"
             phases.named(plan.run)
@@ -224,7 +225,7 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
                 reporter.say("warning", run=run, round=0, line=str(error), code=error.code)
 
             try:
-                judge_received(settings, schema, validation, plan, reporter, lambda: request.finish(warn))
+                rows.judge(plan, lambda: request.finish(warn))
             finally:
                 _archive(requests, store, reporter)
 
