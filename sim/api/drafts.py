@@ -267,10 +267,8 @@ class SchemaDraft:
         values = self.values()
         if name not in self:
             unused = " It is not used: put it in by schema[name] = {...}." if name in self.ignore else ""
-            raise ConfigError(
-                f"the schema has no column '{name}'",
-                (_meant(name, list(self)) + unused).strip() or "Check the name.",
-            )
+            remedy = (_meant(name, list(self)) + unused).strip() or "Check the name."
+            raise ConfigError(f"the schema has no column '{name}'", remedy)
         table: Any = values
         for key in self._place(name):
             table = table[key]

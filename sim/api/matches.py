@@ -1,9 +1,7 @@
 """Rows for a target from a release, for programs; the result has the type of a summary's."""
 
 from pathlib import Path
-from typing import Literal
 
-from consumer.target.matching import refuse_everybody
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
 from fedkme.tables.schema import Schema
@@ -26,7 +24,6 @@ def match(
     real_rows: SummaryResult | Rows | None = None,
     test: Rows | None = None,
     train: bool = True,
-    audience: Literal["consumer", "everybody"] = "consumer",
     out: str | Path | None = None,
     progress: bool = True,
 ) -> SummaryResult:
@@ -52,14 +49,12 @@ def match(
         real_rows: a summary of real rows, or rows, to compare as rows to train on.
         test: held-back rows that judge the result.
         train: whether to find what to train on, where D_v has labels.
-        audience: `everybody` is refused: what comes out would show D_v.
         out: folder of the result; default the next free runs/match-N.
         progress: whether to show a bar.
 
     Raises:
         FedkmeError: rows do not fit the schema, or the release has no rows; by number in docs/errors.md.
     """
-    refuse_everybody(audience)
     chosen = validate(MatchSettings, {"rows": rows, "draw": draw, "gamma": gamma}, "fedkme.match")
     with following("match", progress) as shown:
         place = release.folder if isinstance(release, ReleaseResult) else path_of(release)

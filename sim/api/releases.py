@@ -237,10 +237,8 @@ class ReleaseResult:
             ConfigError: the release is not of moments, or its schema has no label.
         """
         if self.method != "moments":
-            raise ConfigError(
-                f"a release of {self.method} has no moments to classify by",
-                "Train a model on its `rows`, or ask for a release of moments.",
-            )
+            cause = f"a release of {self.method} has no moments to classify by"
+            raise ConfigError(cause, "Train a model on its `rows`, or ask for a release of moments.")
         return ReleaseClassifier(discriminant_of(self.released.stored, shape))
 
     @cached_property
@@ -257,10 +255,8 @@ class ReleaseResult:
         except (TypeError, ValueError, NotImplementedError):  # text, names, a frame
             answers = np.empty(0)
         if answers.shape != (len(values),) or not np.isfinite(answers).all():
-            raise DataError(
-                "a question gave no number for each row",
-                'Give a function such as lambda rows: rows["age"].fillna(0) > 50.',
-            )
+            remedy = 'Give a function such as lambda rows: rows["age"].fillna(0) > 50.'
+            raise DataError("a question gave no number for each row", remedy)
         return answers
 
     @property

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,9 +48,6 @@ def match(
         typer.Option("--real-rows", help="A summary's folder or a file of rows to compare for training."),
     ] = None,
     train: Annotated[bool, typer.Option("--train/--no-train", help="Find what to train on, by D_v.")] = True,
-    audience: Annotated[
-        Literal["consumer", "everybody"], typer.Option("--for", help="Who may see the result.")
-    ] = "consumer",
     as_json: AsJson = False,
 ) -> None:
     """Choose and weigh a release's synthetic rows to look like D_v. No party is asked, nothing is charged.
@@ -59,14 +56,12 @@ def match(
     models on held-out rows of D_v say what to train on.
     """
     from consumer.results import ALONE, CSV, alone
-    from consumer.target.matching import refuse_everybody
     from fedkme.answers.folder import AskedFolder
     from fedkme.config import validate
     from sim.match.run import MatchSettings, load_target, match_folder, rows_of_summary, target_file
     from sim.progress import Progress, alive
     from sim.report.write import REPORT
 
-    refuse_everybody(audience)
     chosen = validate(MatchSettings, {"rows": rows, "draw": draw, "gamma": gamma}, "fedkme match")
     shown = Progress(sys.stderr)
     schema = AskedFolder(release).stored.schema
