@@ -8,6 +8,7 @@ from consumer.releases.client import ReleaseConsumerSettings, load_release_setti
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from fedkme.config import load_toml
+from fedkme.drafts.edits import Place
 from fedkme.errors import ConfigError
 from fedkme.party import PartySettings, load_settings
 from fedkme.tables.data_file import Source, as_file
@@ -25,7 +26,7 @@ _PARTIES: Mapping[str, tuple[type[PartySettings], frozenset[str]]] = {
 }
 """Settings of each role, and keys that no other role has."""
 
-_KEYS = {"rows": "data", "D_v": "validation", "test rows": "test", "seeds": "seeds", "table": "table"}
+_KEYS = {"rows": "data", "D_v": "validation", "test rows": "test", "seeds": "seeds"}
 """Key of a configuration by the kind of its rows."""
 
 
@@ -60,34 +61,20 @@ def _role(values: Mapping[str, Any]) -> str | None:
     return best if matches[best] else None
 
 
-def files_of_rows(config: Path) -> Iterator[tuple[Source, str, bool]]:
-    """Yield the files of rows that a configuration names, with the party or kind, and True for private rows.
+def files_of_rows(config: Path) -> Iterator[tuple[Source, str, Place]]:
+    """Yield the files of rows that a configuration names: the party or kind, and the keys that lead there.
 
     Raises:
         ConfigError: the configuration is of no role, not valid, or names no files of rows.
     """
     settings = read_configuration(config)
     if isinstance(settings, SimulationSettings):
-        named = list(_of_scenario(settings))
+        named = list(_of_scenario(settings, load_toml(config)["scenario"]))
     else:
-        named = list(tables_of(settings))
+        named = [(source, what, (_KEYS[what],)) for source, what in tables_of(settings)]
     if not named:
         raise ConfigError(f"{config.name} names no files of rows", "Give the files themselves.")
-    for source, what in named:
-        yield source, what, what not in ("seeds", "test rows")
-
-
-def place_of_rows(config: Path, what: str) -> tuple[str | int, ...]:
-    """Keys in a configuration that lead to a file of rows, by the file's party or kind."""
-    values = load_toml(config)
-    if "scenario" not in values:
-        return (_KEYS[what],)
-    owners = values["scenario"].get("owners", {})
-    if what in _KEYS and what not in owners:
-        return ("scenario", _KEYS[what])
-    if isinstance(owners, list):
-        return ("scenario", "owners", next(i for i, each in enumerate(owners) if each.get("name") == what))
-    return ("scenario", "owners", what)
+    yield from named
 
 
 def tables_of(settings: PartySettings) -> Iterator[tuple[Source, str]]:
@@ -102,12 +89,18 @@ def tables_of(settings: PartySettings) -> Iterator[tuple[Source, str]]:
             yield settings.seeds, "seeds"
 
 
-def _of_scenario(settings: SimulationSettings) -> Iterator[tuple[Source, str]]:
-    match settings.scenario:
-        case Csv() as own:
-            yield from ((owner, owner.name) for owner in own.owners or ())
-            if own.table is not None:
-                file = as_file(own.table)
-                yield file.model_copy(update={"ignore": (*file.ignore, own.site_column)}), "table"
-            named = ((own.validation, "D_v"), (own.test, "test rows"), (own.seeds, "seeds"))
-            yield from ((source, what) for source, what in named if source and not isinstance(source, int))
+def _of_scenario(
+    settings: SimulationSettings, written: Mapping[str, Any]
+) -> Iterator[tuple[Source, str, Place]]:
+    if not isinstance(own := settings.scenario, Csv):
+        return
+    for place, owner in enumerate(own.owners or ()):
+        is_list = isinstance(written["owners"], list)
+        yield owner, owner.name, ("scenario", "owners", place if is_list else owner.name)
+    if own.table is not None:
+        file = as_file(own.table)
+        file = file.model_copy(update={"ignore": (*file.ignore, own.site_column)})
+        yield file, "table", ("scenario", "table")
+    for source, what in ((own.validation, "D_v"), (own.test, "test rows"), (own.seeds, "seeds")):
+        if source and not isinstance(source, int):
+            yield source, what, ("scenario", _KEYS[what])

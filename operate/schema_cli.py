@@ -226,11 +226,11 @@ def _subjects(path: Path) -> Iterator[_Named]:
     if path.suffix != ".toml":
         yield _Named(RowsToCheck(path.name, DataFile(path=path)))
         return
-    from operate.configuration import files_of_rows, place_of_rows  # it imports every role
+    from operate.configuration import files_of_rows  # it imports every role
 
-    for source, party, private in files_of_rows(path):
-        place = place_of_rows(path, party)
-        subject = RowsToCheck(party, as_file(source), of_persons=private, has_section=True)
+    for source, party, place in files_of_rows(path):
+        of_persons = party not in ("seeds", "test rows")
+        subject = RowsToCheck(party, as_file(source), of_persons=of_persons, has_section=True)
         yield _Named(subject, str(place[-1] if isinstance(place[-1], str) else party), path, place)
 
 

@@ -129,18 +129,9 @@ class Status:
                 }
                 for spent in self.spent
             ],
-            "runs": [
-                {name: getattr(run, name) for name in RunStatus.__slots__} | {"cost": run.cost.to_json()}
-                for run in self.runs
-            ],
-            "asked": [
-                {name: getattr(request, name) for name in Asked.__slots__} | {"command": request.command()}
-                for request in self.asked
-            ],
-            "approvals": [
-                {name: getattr(approval, name) for name in Approval.__slots__} | {"runs_left": runs_left}
-                for approval, runs_left in self.approvals
-            ],
+            "runs": [asdict(run) | {"cost": run.cost.to_json()} for run in self.runs],
+            "asked": [asdict(request) | {"command": request.command()} for request in self.asked],
+            "approvals": [asdict(approval) | {"runs_left": left} for approval, left in self.approvals],
             "left_out": [{"run": each.run, "at": each.at, **asdict(each.reason)} for each in self.left_out],
         }
 

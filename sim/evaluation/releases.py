@@ -156,18 +156,21 @@ def evaluate_points(points: WeightedPoints, gamma: float, real: NDArray[np.float
 
 def column_distances(left: Table, right: Table, schema: Schema) -> NDArray[np.float64]:
     """Distance between two tables' distributions of each of the c columns, 0 to 1, (c,)."""
-    distances, start = [], 0
-    for column in schema.columns:
-        for _ in range(column.count):
-            a, b = left.values[:, start], right.values[:, start]
-            start += 1
-            if isinstance(column, Category):
-                levels = len(column.categories)
-                parts = [np.bincount(x.astype(np.int64), minlength=levels) / len(x) for x in (a, b)]
-                distances.append(0.5 * float(np.abs(parts[0] - parts[1]).sum()))
-            else:
-                distances.append(_kolmogorov(a, b))
+    distances = []
+    for place, (_, column) in enumerate(_named(schema)):
+        a, b = left.values[:, place], right.values[:, place]
+        if isinstance(column, Category):
+            levels = len(column.categories)
+            parts = [np.bincount(x.astype(np.int64), minlength=levels) / len(x) for x in (a, b)]
+            distances.append(0.5 * float(np.abs(parts[0] - parts[1]).sum()))
+        else:
+            distances.append(_kolmogorov(a, b))
     return np.array(distances)
+
+
+def _named(schema: Schema) -> list[tuple[str, Numeric | Category]]:
+    """Name and column of each place in a row."""
+    return [(name, column) for column in schema.columns for name in column.names]
 
 
 def _kolmogorov(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -191,7 +194,7 @@ def pair_distances(left: Table, right: Table, real: Table, schema: Schema) -> di
         real: rows whose quantiles are the edges of numbers' bins.
         schema: schema of all three.
     """
-    names = [(name, column) for column in schema.columns for name in column.names]
+    names = _named(schema)
     places = np.unique(np.linspace(0, len(names) - 1, MOST_PAIRED).round().astype(np.int64))
     coded: list[tuple[str, int, NDArray[np.int64], NDArray[np.int64]]] = []
     for place in places.tolist():
@@ -241,8 +244,7 @@ def _noise_of_auc(labels: NDArray[np.int64]) -> float:
 
 
 def _by_name(schema: Schema, distances: NDArray[np.float64]) -> dict[str, float]:
-    names = [name for column in schema.columns for name in column.names]
-    return dict(zip(names, distances.tolist(), strict=True))
+    return {name: far for (name, _), far in zip(_named(schema), distances.tolist(), strict=True)}
 
 
 def _as_seen(table: Table, schema: Schema) -> Table:
@@ -279,9 +281,8 @@ def shares(synthetic: Table, real: Table, schema: Schema, chosen: NDArray[np.int
     entries = []
     if schema.label is not None and synthetic.labels is not None and real.labels is not None:
         entries.append(_of_levels(schema.label.name, schema.label.classes, synthetic.labels, real.labels))
-    columns = [(column, name) for column in schema.columns for name in column.names]
     for position in chosen.tolist():
-        column, name = columns[position]
+        name, column = _named(schema)[position]
         ours, held = synthetic.values[:, position], real.values[:, position]
         if isinstance(column, Category):
             entries.append(_of_levels(name, column.categories, ours, held))
