@@ -68,7 +68,8 @@ def simulate(
         run_folder.write_schema(directory, scenario.schema)
         timing: dict[str, float] = {}
         if settings.engine == "processes":
-            work = _timed(SummaryLaunch(scenario, settings, directory, progress), timing)
+            launch = SummaryLaunch(scenario, settings, directory, progress)
+            work, timing = launch.run(), launch.timing
         else:
             work = _in_process(scenario, settings, directory, progress, timing)
         judged = "The run is over; its summary is judged and compared."
@@ -180,16 +181,6 @@ def check_names(scenario: Scenario, policies: Collection[str]) -> None:
     for name in scenario.owners:
         if fault := fault_of_name(name, "owner"):
             raise ConfigError(f"scenario {scenario.name}: {fault}", "Rename the owner.")
-
-
-async def _timed(launch: SummaryLaunch, timing: dict[str, float]) -> None:
-    try:
-        await launch.run()
-    finally:
-        clock = launch.clock
-        if clock.first_round is not None:
-            timing["startup_s"] = clock.first_round - clock.imported
-            timing["launch_s"] = clock.first_round - clock.launched
 
 
 async def _in_process(

@@ -119,12 +119,11 @@ async def _launch(settings: BenchSettings, launched: Launched) -> None:
         progress = Progress(io.StringIO())
         launch = MeasuredLaunch(scenario, simulation(_ROWS, settings.tls), Path(folder), progress)
         await launch.run()
-    clock = launch.clock
-    if clock.first_round is None:
+    if not launch.timing:
         raise PartyFailedError("no round began", "Run the benchmark again.")
-    launched.whole.append(clock.first_round - clock.launched)
+    launched.whole.append(launch.timing["launch_s"])
     launched.first.append(launch.cpu - began)
-    launched.imported.append(clock.first_round - clock.imported)
+    launched.imported.append(launch.timing["startup_s"])
     for what, sizes in (launch.memory or {}).items():
         launched.memory.setdefault(what, []).extend(sizes)
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -51,21 +51,17 @@ LEAVE_S = 5.0
 """Time without a word in which owners who were told that the run is over may go on to leave."""
 
 
-@dataclass(slots=True)
-class LaunchTimes:
-    """Times of a launch on the monotonic clock, to the first round; `imported` is when the last party was."""
-
-    launched: float = field(default_factory=time.monotonic)
-    imported: float = 0.0
-    first_round: float | None = None
-
-
 class Launch(ABC, Generic[SettingsT]):
-    """One run of the `processes` engine; what kind of run it is, a subclass says."""
+    """One run of the `processes` engine; what kind of run it is, a subclass says.
+
+    Attributes:
+        timing: seconds to the first round of a summary, from the launch and from the last party's import.
+    """
 
     def __init__(self, scenario: Scenario, settings: SettingsT, directory: Path, shown: Follower) -> None:
         """Begin before anything is started; the curator has a page if `shown` watches one."""
-        self.clock = LaunchTimes()
+        self.timing: dict[str, float] = {}
+        self._launched, self._imported = time.monotonic(), 0.0
         self.directory = directory
         self.scenario = scenario
         self.settings = settings
@@ -190,7 +186,7 @@ class Launch(ABC, Generic[SettingsT]):
         self._log.write(json.dumps(rounded(event)) + "\n")
         match event["event"]:
             case "imported":
-                self.clock.imported = max(self.clock.imported, event["at"])
+                self._imported = max(self._imported, event["at"])
             case "listening":
                 if not self._address.done():
                     self._address.set_result(event["address"])
@@ -214,8 +210,9 @@ class SummaryLaunch(Launch[SimulationSettings]):
 
     @override
     def hear(self, event: Event) -> None:
-        if event["event"] == "round" and self.clock.first_round is None:
-            self.clock.first_round = event["at"] - event["record"]["milliseconds"] / 1e3
+        if event["event"] == "round" and not self.timing:
+            began = event["at"] - event["record"]["milliseconds"] / 1e3
+            self.timing |= {"startup_s": began - self._imported, "launch_s": began - self._launched}
         if event["party"] == "curator" and event["event"] != "owner_left":  # everybody's is shown already
             show_summary(self.shown, event["event"], event)
 
