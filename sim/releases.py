@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from consumer.releases.client import ReleaseConsumerSettings
-from consumer.results import lost_owners, participation_in
+from consumer.results import participation_in
 from curator.planning.releases import ReleasePlan
 from curator.releases.method import RELEASE, make_method
 from curator.run.record import RECORD
@@ -39,12 +39,12 @@ from sim.engines.inprocess import InProcessMarket, KeptRecords, release_in_proce
 from sim.engines.processes import Folders, Launch
 from sim.evaluation.grades import by_rows
 from sim.evaluation.metrics import with_reading
-from sim.evaluation.received import received_release
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
 from sim.progress import Follower
 from sim.release_config import ReleaseSimulation, load_release
-from sim.report.write import page_of_release, read_object, write_report
+from sim.report.received import write_received
+from sim.report.write import read_object, write_report
 from sim.run import carried_out, opened, rows_of
 from sim.scenarios import build_scenario
 from sim.scenarios.base import Scenario
@@ -232,18 +232,14 @@ def _write_metrics(directory: Path, metrics: dict[str, Any], steps: Derivation) 
 def _derive_received(
     directory: Path, losses: Sequence[NotMadeError], warn: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Make the page of a consumer's received release."""
-    steps = Derivation()
-    files = sorted(path.name for path in directory.glob("*.*") if path.suffix != ".html")
-    metrics = {"files": files, "lost": lost_owners(directory)}
-    card = next(iter(sorted(directory.glob("*.card.json"))), None)
+    """Make the page of a consumer's received release, if it has its card."""
+    steps, metrics = Derivation(), dict[str, Any]()
 
-    def page() -> None:
-        if card is not None:
-            about = received_release(CONSUMER, protocol_in(directory), read_object(card)) | metrics
-            replace(directory / "report.html", page_of_release(directory, about, {}).encode())
+    def page() -> dict[str, Any]:
+        return write_received(directory, CONSUMER, protocol_in(directory))
 
-    steps.step("report.html", page)
+    if any(directory.glob("*.card.json")):
+        metrics = steps.step("report.html", page) or metrics
     for loss in (all_losses := (*losses, *steps.losses)):
         warn(str(loss))
     return metrics | {"losses": [loss.cause for loss in all_losses]}

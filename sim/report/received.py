@@ -66,12 +66,20 @@ def report_release(settings: ReleaseConsumerSettings) -> dict[str, Any]:
     Raises:
         ConfigError: the folder has no release.
     """
-    cards = sorted(settings.output.glob("*.card.json"))
+    return write_received(settings.output, settings.name, settings.release.kind)
+
+
+def write_received(folder: Path, consumer: str, method: str) -> dict[str, Any]:
+    """Write the page of the release that a consumer received in a folder; return its metrics.
+
+    Raises:
+        ConfigError: the folder has no release.
+    """
+    cards = sorted(folder.glob("*.card.json"))
     if not cards:
-        raise ConfigError(f"there is no release in {settings.output}", "Ask for one: .release().")
-    metrics = received_release(settings.name, settings.release.kind, read_object(cards[0]))
-    metrics["lost"] = lost_owners(settings.output)
-    metrics["files"] = [file.name for file in sorted(settings.output.glob("*.*")) if file.suffix != ".html"]
-    page = page_of_release(settings.output, metrics, {})
-    write_result(settings.output / REPORT, page.encode("utf-8"))
+        raise ConfigError(f"there is no release in {folder}", "Ask for one: .release().")
+    metrics = received_release(consumer, method, read_object(cards[0]))
+    metrics["lost"] = lost_owners(folder)
+    metrics["files"] = [file.name for file in sorted(folder.glob("*.*")) if file.suffix != ".html"]
+    write_result(folder / REPORT, page_of_release(folder, metrics, {}).encode("utf-8"))
     return metrics
