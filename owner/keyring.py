@@ -49,7 +49,7 @@ class KeyRing:
 
     _name: str
     _identity: Callable[[], Identity | None] = lambda: None
-    """Without an identity, in plaintext, peers' names are believed."""
+    """Certificate and key of this owner; none in plaintext, where peers' names are believed."""
     _revoked: Callable[[bytes], None] | None = None
     """Refuses certificates (PEM) that were revoked."""
     _keys: dict[str, PartyKeys] = field(default_factory=dict)
