@@ -221,7 +221,7 @@ def _outcome(m: formatting.Metrics) -> str:
     why = f" ({m['reason']})" if m.get("reason") else ""
     engine = f", engine {m['engine']}" if m.get("engine") else ""
     owners = f"{m['K']} owner{'s' if m['K'] > 1 else ''}"
-    return f"{m['scenario']}: {m['status']}{why}, {rows} from {owners}{engine}{seed}"
+    return f"{m['scenario']}: {m['status']}{why}, {rows}, {owners}{engine}{seed}"
 
 
 def _table(m: formatting.Metrics) -> Table | None:

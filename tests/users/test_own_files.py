@@ -101,7 +101,7 @@ def test_three_files_of_strangers_become_a_summary(laptop: Terminals) -> None:
     assert "next: fedkme schema check" in laptop.type("laptop", new)
     assert laptop.type("laptop", check).count("no faults") == 4
     output = laptop.type("laptop", run)
-    assert "complete, 20 rows from 3 owners" in output
+    assert "complete, 20 rows, 3 owners" in output
     (place,) = re.findall(r"rows with names and weights: (\S+)", output)
     with (home / place).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

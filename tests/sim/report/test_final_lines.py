@@ -31,7 +31,7 @@ def test_the_final_table_is_plain_text_that_fits(width: int) -> None:
     this_run = next(line.split() for line in lines if "this run" in line)
     assert this_run == ["this", "run", "0.0216", "+8.0", "%", "0.0310", "0.0250", "98.1%", "97.3%"]
     text = "\n".join(lines)
-    for expected in ("digits: complete, 20 rows from 3 owners", "60 (40 never used)", "rho 0.75", "81.5"):
+    for expected in ("digits: complete, 20 rows, 3 owners", "60 (40 never used)", "rho 0.75", "81.5"):
         assert expected in text
     assert "D_v against owners, sound: epsilon inf (the winner is asked)" in text
     assert "3.91 ms median" in text
@@ -40,7 +40,7 @@ def test_the_final_table_is_plain_text_that_fits(width: int) -> None:
 def test_the_final_lines_of_a_run_that_gathered_nothing() -> None:
     metrics = BARE | {"status": "stopped", "reason": "quorum", "scenario": "[red]x", "rounds": 0}
     for shown in (print_summary, print_outcome):
-        assert printed(metrics, 100, shown) == ["[red]x: stopped (quorum), 0 of 20 rows from 3 owners"]
+        assert printed(metrics, 100, shown) == ["[red]x: stopped (quorum), 0 of 20 rows, 3 owners"]
 
 
 def test_a_run_ends_with_a_few_lines_for_a_first_reader() -> None:
@@ -67,7 +67,7 @@ def test_a_run_ends_with_a_few_lines_for_a_first_reader() -> None:
         reading={"parties": 2, "left_out": {}, "changes": [change, change | {"party": "south"}]},
     )
     first, *rest = printed(metrics, 100, print_outcome)
-    assert first.startswith("digits: complete, 20 rows from 3 owners")
+    assert first.startswith("digits: complete, 20 rows, 3 owners")
     expected = [
         f"Good with weights: {MEANINGS['good']}. Fair with repeats. Poor as rows alike.",
         "Next: Train on weights.",
