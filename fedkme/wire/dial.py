@@ -13,7 +13,7 @@ import grpc.aio
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import canonical, host_of, is_loopback
-from fedkme.pki.certificates import expiry
+from fedkme.pki.certificates import expiry, name_of, now
 from fedkme.pki.expiry import expiries, warn_of_ends
 from fedkme.pki.identity import Identity, IdentityFile
 from fedkme.wire.channel import CLIENT_OPTIONS
@@ -148,7 +148,7 @@ async def dial(
         channel = grpc.aio.insecure_channel(target, options=options)
     else:
         channel = grpc.aio.secure_channel(target, identity.channel_credentials(), options=options)
-    attempts = _Attempts(address, identity is not None, notice or _ignore)
+    attempts = _Attempts(address, identity, notice or _ignore)
     try:
         async with asyncio.timeout(connect_s):
             await _connected(channel, attempts)
@@ -191,8 +191,8 @@ def unused_proxy() -> str:
 class _Attempts:
     """Likely cause of the last failed attempts to connect."""
 
-    def __init__(self, address: str, tls: bool, notice: Notice) -> None:
-        self._address, self._tls, self._notice = address, tls, notice
+    def __init__(self, address: str, identity: Identity | None, notice: Notice) -> None:
+        self._address, self._identity, self._notice = address, identity, notice
         self._unexplained = 0
         self.cause: FedkmeError | None = None
 
@@ -213,7 +213,12 @@ class _Attempts:
                 return kind(f"{curator} {what}", remedy)
         if "Failed to connect" in details or not any(words in details for words in _HUNG_UP):
             return None
-        if self._tls:  # TLS verifies the client last, and the curator gives no reason
+        if self._identity is not None and self._identity.leaf.not_valid_after_utc < now():
+            cause = (
+                f"{curator} hangs up: the certificate of {name_of(self._identity.leaf.subject)!r} has expired"
+            )
+            return IdentityError(cause, "Renew it, or issue a new one.")
+        if self._identity is not None:  # TLS verifies the client last, and the curator gives no reason
             what = f"{curator} hangs up: it does not accept this party's certificate"
             return IdentityError(what, _SAME_AUTHORITY)
         what = f"{curator} hangs up on this party, which does not use TLS"

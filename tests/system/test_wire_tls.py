@@ -26,6 +26,7 @@ CURATOR = OURS.issue("curator", LOOPBACK)
 FAILING_S = 1.5
 """Seconds to try what cannot succeed: enough for the first failed handshake on a busy machine."""
 OWNER, STRANGER = OURS.issue("a"), THEIRS.issue("a")
+EXPIRED = OURS.issue("a", lifetime=datetime.timedelta(minutes=-1))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,8 @@ OWNER, STRANGER = OURS.issue("a"), THEIRS.issue("a")
             IdentityError,
             "it does not accept this party's certificate",
         ),
+        # It was "it does not accept this party's certificate" for a party that had run beyond its time.
+        (CURATOR, EXPIRED, IdentityError, "hangs up: the certificate of 'a' has expired"),
         (CURATOR, None, ConnectionFailedError, "hangs up on this party, which does not use TLS"),
         (None, OWNER, IdentityError, "does not speak TLS"),
         (OURS.issue("curator", ["curator.example.org"]), OWNER, IdentityError, "for other host names"),
