@@ -21,6 +21,7 @@ from fedkme.errors import FedkmeError, LedgerError, OwnerFaultError, ProtocolErr
 from fedkme.exchange import Plan
 from fedkme.heads.log import EXCHANGE, Cosignature, Head, HeadLog
 from fedkme.heads.notes import origin_of
+from fedkme.ops.threads import in_thread
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
 from fedkme.sealed.group import Gift, check_gift
@@ -164,7 +165,7 @@ class HeadExchange:
         question = ShowHead(self._log.known(origin), self._log.origin)
         try:
             head = await _ask(connection, Directive(run + EXCHANGE, 0, 1, question), Head)
-            self._log.keep(head, origin)
+            await in_thread(self._log.keep, head, origin)  # a second for 200,000 leaves, a message's most
         except StoreError:
             raise
         except FedkmeError as error:

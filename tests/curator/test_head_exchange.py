@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from curator.owners.exchanges import HeadExchange
 from fedkme.errors import StoreError
-from fedkme.heads.log import LEAVES, NOTES, HeadLog
+from fedkme.heads.log import LEAVES, NOTES, Head, HeadLog
+from fedkme.heads.notes import Checkpoint
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import CURATOR
@@ -87,3 +89,16 @@ async def test_a_key_of_another_kind_is_reported_once_and_of_no_owner() -> None:
     assert (event, fields["run"], fields["round"], fields["code"]) == ("unwitnessed", "run-1", 0, 50)
     assert "owner" not in fields
     assert "not on an elliptic curve" in fields["line"]
+
+
+async def test_owners_heads_are_hashed_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A head with 250,000 leaves took 1.3 s of the loop that serves all owners.
+    keep, beside = HeadLog.keep, dict[str, bool]()
+
+    def kept(log: HeadLog, head: Head, whose: str) -> Checkpoint:
+        beside[whose] = threading.current_thread() is not threading.main_thread()
+        return keep(log, head, whose)
+
+    monkeypatch.setattr(HeadLog, "keep", kept)
+    await Exchange(identity(CURATOR)).after("run-1")
+    assert all(beside[origin(name)] for name in OWNERS)
