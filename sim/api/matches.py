@@ -4,6 +4,7 @@ from pathlib import Path
 
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
+from fedkme.errors import on_disk
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from sim.api.frames import Rows, path_of, rows_to_check, table_of
@@ -58,12 +59,13 @@ def match(
     chosen = validate(MatchSettings, {"rows": rows, "draw": draw, "gamma": gamma}, "fedkme.match")
     with following("match", progress) as shown:
         place = release.folder if isinstance(release, ReleaseResult) else path_of(release)
-        folder = next_free("match") if out is None else path_of(out)
         schema = AskedFolder(place).stored.schema
         source = target_file(Path(validation)) if isinstance(validation, str | Path) else validation
         target = target_rows(rows_to_check(source, schema, "D_v"), schema)
         held = None if test is None else table_of(test, schema, "test", private=False)
         others = None if real_rows is None else _real(real_rows, schema)
+        with on_disk("runs cannot be made", "Choose another out=."):
+            folder = next_free("match") if out is None else path_of(out)
         metrics = match_folder(place, folder, target, chosen, shown, test=held, real=others, train=train)
         return SummaryResult(folder, folder, schema, metrics)
 

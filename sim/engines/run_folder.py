@@ -3,7 +3,10 @@
 import contextlib
 import fcntl
 import filecmp
+import itertools
 import json
+import os
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,19 +39,42 @@ def make_run_directory(out: Path | None, name: str, until: contextlib.ExitStack)
     Raises:
         ConfigError: `out` is neither new, nor empty, nor the folder of a failed run.
     """
-    directory = out or next_free(name)
-    if _failed(directory) or _died(directory):
-        with on_disk(f"{directory} cannot be renamed", "Choose another --out."):
-            directory.rename(next_free(f"{directory.name}.failed", directory.parent))
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        cause = f"{directory} is there already and not empty"
-        raise ConfigError(cause, f"Choose another --out, or remove it{_again(directory)}.")
-    with on_disk(f"{directory} cannot be made", "Choose another --out."):
+    if out is not None and (_failed(out) or _died(out)):
+        with on_disk(f"{out} cannot be renamed", "Choose another --out."):
+            out.rename(next_free(f"{out.name}.failed", out.parent))
+    if (
+        out is not None
+        and out.exists()
+        and (not out.is_dir() or any(out.iterdir()))
+        and not is_under_way(out)
+    ):
+        cause = f"{out} is there already and not empty"
+        raise ConfigError(cause, f"Choose another --out, or remove it{_again(out)}.")
+    with on_disk(f"{out or 'runs'} cannot be made", "Choose another --out."):
+        directory = out or next_free(name)
         durable.make_folder(directory, 0o700)  # it holds rows
-        mark = (directory / UNFINISHED).open("w")
-        until.callback(_end, directory, mark)
-        fcntl.flock(mark, fcntl.LOCK_EX)  # the system unlocks it when the process dies
+        mark = _mark(directory)
+    if mark is None:
+        raise ConfigError(f"a run in {directory} is under way", "Wait for its end, or choose another --out.")
+    until.callback(_end, directory, mark)
     return directory
+
+
+def _mark(directory: Path) -> IO[str] | None:
+    """Leave the mark of a run in its folder; None if the folder has one, of a run that is under way."""
+    own = directory / f"{UNFINISHED}-{secrets.token_hex(4)}"
+    mark = own.open("x")
+    fcntl.flock(mark, fcntl.LOCK_EX)  # before others see it; the system unlocks it when the process dies
+    try:
+        os.link(own, directory / UNFINISHED)
+    except FileExistsError:
+        mark.close()
+        return None
+    except OSError:  # a disk without links
+        own.rename(directory / UNFINISHED)
+    finally:
+        own.unlink(missing_ok=True)
+    return mark
 
 
 def _end(directory: Path, mark: IO[str]) -> None:
@@ -111,10 +137,16 @@ def forget_settings(directory: Path) -> None:
 
 
 def next_free(name: str, parent: Path = Path("runs")) -> Path:
-    """Return the next folder NAME-N that does not exist."""
-    number = 1
-    while (directory := parent / f"{name}-{number}").exists():
-        number += 1
+    """Make the next folder NAME-N that does not exist, which nobody else then takes.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    durable.make_folder(parent)
+    for number in itertools.count(1):
+        with contextlib.suppress(FileExistsError):
+            (directory := parent / f"{name}-{number}").mkdir(0o700)
+            break
     return directory
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from fedkme.errors import ConfigError
 from fedkme.store import open_store
-from sim.engines.run_folder import adopt, remove_repeated
+from sim.engines.run_folder import adopt, make_run_directory, remove_repeated
 
 
 def test_ledgers_of_journals_stay_and_nothing_else_of_them(tmp_path: Path) -> None:
@@ -53,3 +58,25 @@ def test_no_two_files_say_the_same(tmp_path: Path) -> None:
     remove_repeated(tmp_path)
     assert received.exists()
     assert not loud.parent.exists()
+
+
+@pytest.mark.parametrize("out", [None, "same"])
+def test_runs_that_begin_at_once_never_share_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str | None
+) -> None:
+    # Two notebooks, or a command typed twice: the second run waited for the first one's lock, then wrote its
+    # files over the first one's, and both said that they had made them.
+    monkeypatch.chdir(tmp_path)
+    runs, together = 8, threading.Barrier(8)
+
+    def begin(until: contextlib.ExitStack) -> Path | None:
+        together.wait()
+        with contextlib.suppress(ConfigError):
+            return make_run_directory(Path(out) if out else None, "study", until)
+        return None
+
+    with contextlib.ExitStack() as until, ThreadPoolExecutor(runs) as pool:
+        folders = [*pool.map(begin, [until] * runs)]
+    taken = [folder for folder in folders if folder is not None]
+    assert len({*taken}) == len(taken) == (1 if out else runs)
+    assert [*tmp_path.glob("**/.unfinished*")] == [*tmp_path.glob("**/.unfinished")]

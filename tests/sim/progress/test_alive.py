@@ -95,7 +95,7 @@ def test_a_run_whose_process_died_leaves_its_folder_reusable(tmp_path: Path) -> 
         assert run.stdout is not None
         run.stdout.readline()
         (out / "ledger.jsonl").write_text("spent")
-        with pytest.raises(ConfigError, match="is there already and not empty"):
+        with pytest.raises(ConfigError, match="is under way"):
             make_run_directory(out, "x", ExitStack())  # it is under way
         run.kill()
     with ExitStack() as until:
