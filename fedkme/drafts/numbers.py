@@ -12,7 +12,7 @@ import numpy as np
 from fedkme.drafts.dialect import codes_for_nothing
 from fedkme.drafts.samples import ColumnSample
 from fedkme.drafts.words import of_calendar
-from fedkme.tables.axis import DAY_CODES, FAR, are_bounds
+from fedkme.tables.axis import CODES, DAY_CODES, FAR, are_bounds
 from fedkme.tables.cells import DAYS, date_of, day_of, days_of
 from fedkme.tables.dates import day_in_form, english
 from fedkme.tables.numbers import Numeric
@@ -42,8 +42,9 @@ _AT_AN_END = 5
 """Least count of rows with the least or the largest of few whole numbers that is a bound as it is."""
 _OWN_BINS = 16
 """Whole numbers up to this count have a bin each, so that none of them needs an atom."""
-_FEW_NUMBERS = 5
-"""Least count of distinct numbers beside atoms for which a scale is proposed."""
+_FEW_NUMBERS, _NEAR = 5, 16
+"""Least count of distinct numbers beside atoms for which a scale is proposed, or beside codes; numbers
+below a doubtful code that are looked at."""
 MOST_VALUES, _ROWS_OF_VALUE, _ONCE = 24, 20, 0.002
 """Most numbers of a column that are listed, the least count of rows for each of them on average, and the
 largest share of rows whose number no other row has: else numbers that are not in the sample are likely."""
@@ -77,22 +78,23 @@ def number_spec(
     """
     total = point.total()
     remarks = []
-    codes = codes_for_nothing(list(point))
-    kept = [code for code in codes if code == -1.0 and point[code] >= _ATOM * total]
-    codes = [code for code in codes if code not in kept]
-    inside = Counter({value: count for value, count in point.items() if value not in (*codes, *kept)})
+    codes = _codes_of(point)
+    inside = Counter({value: count for value, count in point.items() if value not in codes})
     low, high = min(sample.low, *inside), max(sample.high, *inside)
     if max(-low, high) > FAR or not are_bounds(*outwards(low, high)):
         return {}, "numbers too far apart, or too near each other"
     if codes:
-        remarks.append(f"{', '.join(f'{code:g}' for code in codes)} taken as no value")
-    if kept:
-        remarks.append(f"-1, in {point[-1.0] / total:.0%} of the rows, taken as a value of its own")
+        which, share = ", ".join(f"{code:g}" for code in codes), sum(point[code] for code in codes) / total
+        often = f", in {share:.0%} of the rows," if share >= _ATOM else ""
+        remarks.append(f"{which}{often} taken as no value")
+    if doubtful := _doubtful_codes(inside):
+        which = ", ".join(f"{code:g}" for code in doubtful)
+        remarks.append(f"{which}: no value? Then list it under 'missing_codes'")
     bounds = outwards(low, high)
     if sample.whole:
         bounds = of_calendar(name, low, high) or _limits(low, high, inside)
-    shape = _shape(inside, total, bounds, high, sample.whole, kept)
-    if not kept and _are_listed(inside, sample.whole):  # they need no scale, and lie in the bounds
+    shape = _shape(inside, total, bounds, high, sample.whole)
+    if _are_listed(inside, sample.whole):  # they need no scale, and lie in the bounds
         shape = {"values": sorted(inside)} | ({"atoms": shape["atoms"]} if "atoms" in shape else {})
     bounds = (shape.pop("low", bounds[0]), bounds[1])
     spec: dict[str, Any] = {"kind": "numeric", "name": name, "bounds": _written(bounds, sample.whole)}
@@ -106,6 +108,29 @@ def number_spec(
             shape[key] = _written(shape[key], sample.whole)
     gaps = {"nullable": True} if nullable or codes else {}
     return {**spec, **shape, **gaps, **({"missing_codes": codes} if codes else {})}, "; ".join(remarks)
+
+
+def _codes_of(point: Counter[float]) -> list[float]:
+    """Codes for a gap among counted numbers: several at the end, as 98 and 99, are nearer to the others."""
+    codes = codes_for_nothing(point)
+    numbers = sorted(value for value in point if value not in codes)
+    others = [value for value in numbers if value not in CODES]
+    several = [value for value in numbers if others and value > others[-1]]
+    if len(others) < _FEW_NUMBERS or len(several) < 2 or min(point[code] for code in several) < 2:
+        return codes
+    return [*codes, *several] if several[0] > others[-1] + (others[-1] - others[0]) / 2.0 else codes
+
+
+def _doubtful_codes(point: Counter[float]) -> list[float]:
+    """Usual codes among the numbers of a column that are often, or that many have and none is near."""
+    numbers, doubtful = sorted(point), list[float]()
+    for place, value in enumerate(numbers[_NEAR:], _NEAR):
+        below = numbers[place - _NEAR : place]
+        end = value == numbers[-1] and value - below[-1] > (below[-1] - numbers[0]) / 4.0
+        frequent = point[value] > _ATOM * point.total() or (end and point[value] > 1)
+        if value in CODES and frequent and point[value] > max(point[number] for number in below):
+            doubtful.append(value)
+    return doubtful
 
 
 def _written(numbers: Any, whole: bool) -> list[float]:
@@ -132,12 +157,7 @@ def _decimals(counts: Mapping[int, int]) -> int | None:
 
 
 def _shape(
-    point: Counter[float],
-    total: int,
-    bounds: tuple[float, float],
-    high: float,
-    whole: bool,
-    kept: list[float],
+    point: Counter[float], total: int, bounds: tuple[float, float], high: float, whole: bool
 ) -> dict[str, Any]:
     """Propose atoms, and a log scale with its lower bound, from values and their counts.
 
@@ -147,20 +167,20 @@ def _shape(
     small = whole and bounds[1] - bounds[0] < _OWN_BINS
     spike = 2 * point.most_common(1)[0][1] >= total and len(point) > 1 and not small
     if len(point) < _MANY_NUMBERS and not spike:
-        return {"atoms": kept} if kept else {}
+        return {}
     if whole and high - min(point) < _MANY_NUMBERS and not spike:
-        return {"atoms": kept} if kept else {}
+        return {}
     atoms = sorted(v for v, count in point.most_common(_MOST_ATOMS) if count >= _ATOM * total)
     rest = np.array(sorted((value, count) for value, count in point.items() if value not in atoms))
     if not len(rest):
-        return {"atoms": [*kept, *atoms]}
+        return {"atoms": atoms}
     middle = float(rest[np.searchsorted(rest[:, 1].cumsum(), rest[:, 1].sum() / 2.0), 0])
     least = float(rest[0, 0])
     skewed = len(rest) >= _FEW_NUMBERS and middle - least < _SKEWED * (high - least)
     shape: dict[str, Any] = {"scale": "log"} if skewed else {}
     if shape and least > 0:
         shape["low"] = 10.0 ** math.floor(math.log10(least))
-    return shape | ({"atoms": [*kept, *atoms]} if kept or atoms else {})
+    return shape | ({"atoms": atoms} if atoms else {})
 
 
 def _limits(low: float, high: float, point: Counter[float]) -> tuple[float, float]:

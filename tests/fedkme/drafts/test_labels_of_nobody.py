@@ -193,7 +193,7 @@ FAR_CODES = st.sampled_from(
 )
 
 
-@given(st.sampled_from([*NUMBERS]), FAR_CODES, st.integers(11, 60))
+@given(st.sampled_from([*NUMBERS]), FAR_CODES, st.integers(2, 60))
 def test_a_code_among_numbers_is_no_bound_of_a_draft(name: str, code: float, every: int) -> None:
     # -9999 among degrees and -2147483648 among ages were bounds: each gap was a number, most bins were empty.
     cells = [repr(code) if n % every == every - 1 else str(NUMBERS[name](n)) for n in range(600)]
@@ -205,7 +205,7 @@ def test_a_code_among_numbers_is_no_bound_of_a_draft(name: str, code: float, eve
     assert drafted.guesses[name]
 
 
-@given(st.sampled_from(["age", "amount"]), st.sets(SURVEYS, min_size=1, max_size=3), st.integers(11, 60))
+@given(st.sampled_from(["age", "amount"]), st.sets(SURVEYS, min_size=1, max_size=3), st.integers(2, 60))
 def test_codes_of_surveys_are_the_only_negative_numbers(name: str, codes: set[int], every: int) -> None:
     refused = sorted(codes)
     cells = [str(NUMBERS[name](n)) for n in range(600)]
@@ -214,6 +214,32 @@ def test_codes_of_surveys_are_the_only_negative_numbers(name: str, codes: set[in
     assert isinstance(column, Numeric)
     assert column.bounds[0] >= 0 or {-1, -2, -3} <= codes
     assert {*column.missing_codes} == {float(code) for code in codes} or {-1, -2, -3} <= codes
+
+
+SEVERAL = ((98, 99), (97, 98, 99), (88, 99), (77, 88, 99), (998, 999), (777, 999), (9997, 9998))
+
+
+@given(st.sampled_from(SEVERAL), st.floats(0.4, 0.65), st.integers(3, 60))
+def test_several_codes_at_the_end_are_no_numbers(codes: tuple[float, ...], reach: float, every: int) -> None:
+    # Ages up to 60 with 98 and 99 for unknown: the mean was that of patients who are 98 and 99.
+    high = reach * codes[0]
+    cells = [f"{n * 7 % 71 / 70 * high:.1f}" for n in range(1200)]
+    cells[every::every] = [str(codes[n % len(codes)]) for n in range(len(cells[every::every]))]
+    drafted = draft({"age": cells, "z": ["a", "b"] * 600}).schema().columns[0]
+    assert isinstance(drafted, Numeric)
+    assert {*drafted.missing_codes} == {*codes}
+    assert drafted.bounds[1] < codes[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "rows", "doubted"), [(999, 40, True), (999, 1, False), (300, 120, False), (99, 120, True)]
+)
+def test_a_code_that_may_be_a_number_is_asked_about(code: int, rows: int, doubted: bool) -> None:
+    # 99999 among incomes up to 60,000 may be a limit: without a word it was a number.
+    cells = [str(n * 7 % 601) for n in range(600)]
+    cells[:rows] = [str(code)] * rows
+    remark = draft({"cost": cells, "z": ["a", "b"] * 300}).guesses.get("cost", "")
+    assert ("missing_codes" in remark) == doubted
 
 
 @pytest.mark.parametrize(("low", "high"), [(-9, 9), (-5, 9), (-3, 9), (-2, 9), (-9, 200), (-8, 60)])
