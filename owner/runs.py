@@ -177,7 +177,7 @@ class RunManager:
         self._check_name(request.run)
         try:
             self._party.schema.check_digest(request.schema, f"the curator and {self._name}")
-            OwnerGate(self._name, policy=self._policy, refused=self._party.refused).consider(request)
+            OwnerGate(self._name, None, self._sent, self._policy, self._party.refused).consider(request)
         except (errors.BudgetError, errors.PolicyError) as error:  # the gate logged the refusal
             return directives.Refusal.of(error)
         return directives.Accepted(self.rows)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,31 +44,21 @@ class SentRows:
     count: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class OwnerGate:
     """Gate of one run at an owner."""
 
-    def __init__(
-        self,
-        owner: str,
-        ledger: LedgerSink | None = None,
-        sent: SentRows | None = None,
-        policy: Policy | None = None,
-        refused: Callable[[str, errors.FedkmeError], None] | None = None,
-    ) -> None:
-        """Create the gate of one run.
+    _owner: str
+    _ledger: LedgerSink | None = None
+    """Receives the disclosures; None: they are not recorded."""
+    _in_all: SentRows = field(default_factory=SentRows)
+    """Count of rows sent, shared by all runs."""
+    _policy: Policy | None = None
+    """Decides on runs; None: any run is let in."""
+    _refused: Callable[[str, errors.FedkmeError], None] | None = None
+    """Receives each refused run, with the error."""
 
-        Args:
-            owner: the owner's name.
-            ledger: receives the disclosures; None: they are not recorded.
-            sent: count of rows sent, shared by all runs.
-            policy: decides on runs; None: any run is let in.
-            refused: receives each refused run, with the error.
-        """
-        self._owner = owner
-        self._ledger = ledger
-        self._in_all = sent or SentRows()
-        self._policy = policy
-        self._refused = refused
+    def __post_init__(self) -> None:
         self._heard: dict[str, Disclosure] = {}
         self._heard_until: dict[str, int] = {}
         self._rounds = 0

@@ -116,7 +116,9 @@ class Child:
             return self.failure
         lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
-        return PartyFailedError(f"{self.party} {_end(status)}{last}", f"Its standard error is in {errors}.")
+        return PartyFailedError(
+            f"{self.party} {how_ended(status)}{last}", f"Its standard error is in {errors}."
+        )
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
@@ -128,5 +130,6 @@ def _event(line: bytes) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
-def _end(status: int) -> str:
-    return f"ended with status {status}" if status > 0 else f"was killed by {signal.Signals(-status).name}"
+def how_ended(status: int) -> str:
+    """Say how a process ended, by its exit status."""
+    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.engines.children import GRACE_S
+from sim.engines.children import GRACE_S, how_ended
 from sim.jobs.tasks import LostTask, Results, Task
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -47,7 +46,7 @@ class Worker:
         if answer.endswith("\n"):
             return json.loads(answer)
         self._process = None
-        return LostTask(f"its process {_end(_waited(process))}")
+        return LostTask(f"its process {how_ended(_waited(process))}")
 
     def tell(self) -> None:
         """Tell the process to end, even in the middle of a task, and do not wait for its end."""
@@ -96,10 +95,6 @@ def _waited(process: _Process) -> int:
         status = process.wait()
     process.scratch.cleanup()
     return status
-
-
-def _end(status: int) -> str:
-    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
 def on_this_machine(tasks: Sequence[Task], jobs: int) -> Results:

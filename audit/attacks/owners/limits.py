@@ -19,7 +19,7 @@ from curator.run.summary_record import SummaryRecord
 from curator.summary.auctions.clock import Clock, ClockSettings
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.store.memory import MemoryStore
-from owner.consent.gate import OwnerGate
+from owner.consent.gate import OwnerGate, SentRows
 from owner.consent.history import History
 from owner.consent.policy import Policy
 from owner.consent.pools import RowPools
@@ -67,7 +67,7 @@ def limited_game(limits: PolicySettings, claim: Claim) -> RunGame:
         pools = RowPools(store, b"rows", rows, noise, limits)
         history = History(name, store)
         policy = Policy(name, limits, SCHEMA, store, history, pools, Path("no-approvals"))
-        return OwnerGate(name, policy=policy)
+        return OwnerGate(name, None, SentRows(), policy)
 
     return RunGame(
         claim,
