@@ -64,7 +64,8 @@ def resynced(folder: Path, at: Market, **more: Any) -> Any:
         folder, "a", at.address, identity=folder / "a.pem", schema_file=folder / "schema.toml"
     )
     config = folder / "a.toml"
-    plain = {key: str(value) for key, value in values.items() if key != "plaintext"}
+    values = {key: value if isinstance(value, int | float) else str(value) for key, value in values.items()}
+    plain = {key: value for key, value in values.items() if key != "plaintext"}
     config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in plain.items()))
     return CliRunner().invoke(app, ["resync", str(config), "--curator", str(file)])
 
