@@ -81,7 +81,7 @@ class RunKeys:
         check: OfferCheck = taken_at_their_word
         if identity is not None:
             check = certified(identity.authority, self.keys.run, {Role.OWNER})
-        giver = SecretGiver(self.keys, identity, check, None, secret=self.secret)
+        giver = SecretGiver(self.keys, identity, check, secret=self.secret)
         gifts: list[Gift] = []
         for offer in offers:
             try:

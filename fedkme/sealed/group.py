@@ -17,7 +17,6 @@ import enum
 import hmac
 import secrets
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NoReturn
@@ -114,7 +113,6 @@ class SecretGiver:
         keys: PartyKeys,
         identity: Identity | None,
         check: OfferCheck,
-        takers: Collection[str] | None,
         *,
         secret: GroupSecret | None = None,
     ) -> None:
@@ -123,10 +121,8 @@ class SecretGiver:
         Args:
             keys: this party's keys in the run.
             identity: this party's identity; None in plaintext.
-            check: checks that an offer comes from its party (`certified` for owners, or
-                `taken_at_their_word`).
-            takers: names of parties that may have the secret; None: every party that passes `check`, hence
-                every party that the authority certified as an owner.
+            check: checks that an offer comes from its party and that this party may have the secret
+                (`certified` for owners, or `taken_at_their_word`).
             secret: the secret of the same run from before a restart; None: a fresh one.
 
         Raises:
@@ -136,7 +132,6 @@ class SecretGiver:
         self._keys = keys
         self._offer = offer_keys(keys, identity)
         self._check = check
-        self._takers = None if takers is None else frozenset(takers)
         self._gifts: dict[tuple[str, bytes], Gift] = {}
         self._open = True
 
@@ -155,11 +150,9 @@ class SecretGiver:
         if not self._open:
             raise shut(f"{offer.name!r} asks for the group secret after its giver closed")
         self._check(offer)
-        allowed = self._takers is None or offer.name in self._takers
-        if not allowed or offer.name == self._keys.name:
+        if offer.name == self._keys.name:
             cause = f"{offer.name!r} may not have the group secret of run {self.secret.run}"
-            remedy = f"Name {offer.name!r} among the run's owners, or leave that party out."
-            raise IdentityError(cause, remedy)
+            raise IdentityError(cause, "It gives the secret: give the owner another name.")
         place = (offer.name, offer.box)
         if place not in self._gifts:
             if self.given.get(offer.name, 0) >= MOST_OFFERS:

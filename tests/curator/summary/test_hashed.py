@@ -99,7 +99,7 @@ def test_the_consumer_finds_an_owner_whose_hash_is_not_its_rows() -> None:
 
 def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> None:
     # "A test shows that the curator's whole state and traffic do not contain rows or draw".
-    giver = SecretGiver(PartyKeys.fresh("consumer", "run-1"), None, taken_at_their_word, None)
+    giver = SecretGiver(PartyKeys.fresh("consumer", "run-1"), None, taken_at_their_word)
     consumer = PartyKeys.fresh("consumer", "run-1")
     view: list[bytes] = []
     sent: list[HashedRow] = []
