@@ -59,13 +59,14 @@ def match(
     chosen = validate(MatchSettings, {"rows": rows, "draw": draw, "gamma": gamma}, "fedkme.match")
     with following("match", progress) as shown:
         place = release.folder if isinstance(release, ReleaseResult) else path_of(release)
+        given = None if out is None else path_of(out)
         schema = AskedFolder(place).stored.schema
         source = target_file(Path(validation)) if isinstance(validation, str | Path) else validation
         target = target_rows(rows_to_check(source, schema, "D_v"), schema)
         held = None if test is None else table_of(test, schema, "test", private=False)
         others = None if real_rows is None else _real(real_rows, schema)
         with on_disk("runs cannot be made", "Choose another out=."):
-            folder = next_free("match") if out is None else path_of(out)
+            folder = given or next_free("match")
         metrics = match_folder(place, folder, target, chosen, shown, test=held, real=others, train=train)
         return SummaryResult(folder, folder, schema, metrics)
 
