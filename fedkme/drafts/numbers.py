@@ -122,14 +122,14 @@ def _codes_of(point: Counter[float]) -> list[float]:
 
 
 def _doubtful_codes(point: Counter[float]) -> list[float]:
-    """Usual codes among the numbers of a column that are often, or that many have and none is near."""
+    """Usual codes among the numbers of a column: such as 999 in many rows, or with no number near it."""
     numbers, doubtful = sorted(point), list[float]()
     for place, value in enumerate(numbers[_NEAR:], _NEAR):
-        below = numbers[place - _NEAR : place]
-        end = value == numbers[-1] and value - below[-1] > (below[-1] - numbers[0]) / 4.0
-        frequent = point[value] > _ATOM * point.total() or (end and point[value] > 1)
-        if value in CODES and frequent and point[value] > max(point[number] for number in below):
-            doubtful.append(value)
+        *_, last = below = numbers[place - _NEAR : place]
+        alone = value == numbers[-1] and value - last > (last - numbers[0]) / 4.0
+        often = point[value] > (1 if alone else _ATOM * point.total())
+        if value in CODES and often and point[value] > max(point[number] for number in below):
+            doubtful += [value] if alone or 100 <= value < numbers[-1] else []
     return doubtful
 
 

@@ -232,7 +232,8 @@ def test_several_codes_at_the_end_are_no_numbers(codes: tuple[float, ...], reach
 
 
 @pytest.mark.parametrize(
-    ("code", "rows", "doubted"), [(999, 40, True), (999, 1, False), (300, 120, False), (99, 120, True)]
+    ("code", "rows", "doubted"),
+    [(999, 40, True), (999, 1, False), (300, 120, False), (255, 90, True), (99, 90, False)],
 )
 def test_a_code_that_may_be_a_number_is_asked_about(code: int, rows: int, doubted: bool) -> None:
     # 99999 among incomes up to 60,000 may be a limit: without a word it was a number.
