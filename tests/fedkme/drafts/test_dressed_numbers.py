@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from fedkme.drafts.checking import settings_seen
@@ -270,6 +270,7 @@ def test_numbers_of_two_units_in_a_column_are_never_read_as_one(
     schema = schema_from({"columns": [{"kind": "numeric", "name": "x", "bounds": [0, 1e6]}]})
     file = DataFile(path=tmp_path / "a.csv", units=tuple(units))
     ratio = np.median(dressed) / (np.median(others) * factor)
+    assume(abs(max(ratio, 1 / ratio) - 20) > 1e-9)  # a median of two decimals is rounded
     if max(ratio, 1 / ratio) < 20:
         assert len(load_table(file, schema, "north")) == len(cells)
     else:
