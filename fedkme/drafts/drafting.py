@@ -15,7 +15,16 @@ import numpy as np
 
 from fedkme.drafts.dialect import are_codes, codes_of_few, unread_kind, words_for_no_class, words_for_nothing
 from fedkme.drafts.numbers import ISO, date_forms, date_spec, is_month_first, number_spec
-from fedkme.drafts.samples import PERSONS, ColumnSample, Sample, counts_rows, persons_in, sample_of, surnames
+from fedkme.drafts.samples import (
+    PERSONS,
+    ColumnSample,
+    Sample,
+    counts_rows,
+    numbers_of_persons,
+    persons_in,
+    sample_of,
+    surnames,
+)
 from fedkme.drafts.words import doubts
 from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.cells import foreign
@@ -266,8 +275,10 @@ def _column(
         return DraftColumn(name, {}, why, most)
 
     def drafted(spec: Mapping[str, Any], *whys: str) -> DraftColumn:
-        return DraftColumn(name, spec, "; ".join(filter(None, (remark, *whys))))
+        persons = max(counts.values()) if numbered else 0
+        return DraftColumn(name, spec, "; ".join(filter(None, (remark, *whys))), most=persons)
 
+    numbered = ""
     if not counts:
         return out("empty in every row")
     if label:
@@ -299,6 +310,7 @@ def _column(
         remark = "; ".join(filter(None, (why and f"{why} Nothing else is left", remark)))
         if not distinct and len(counts) > MOST_NAMES and _PERSON.search(name):
             return out("names of persons?", most)
+    numbered = numbers_of_persons(name, counts) if numeric and sample.whole else ""
     named_or_long = sample.whole and (_ID.search(name) or sample.low >= _LONG)
     if distinct and filled >= _LEAST_ROWS and (not numeric or named_or_long):
         return out(of_numbers or "differs in every row: an identifier?")
@@ -310,7 +322,7 @@ def _column(
         if "missing_codes" in spec:
             gaps |= {"nullable": True}
         alike = distinct and sample.whole and 5 <= len(f"{sample.low:.0f}") == len(f"{sample.high:.0f}")
-        doubt = _IDENTIFIER if alike and filled >= _LEAST_ROWS else doubts(counts)
+        doubt = _IDENTIFIER if alike and filled >= _LEAST_ROWS else doubts(counts) or numbered
         return drafted({**spec, **gaps}, why, doubt) if spec else out(why)
     if not all(text.isprintable() for text in counts):
         return out("cells with signs that cannot be printed")
@@ -322,7 +334,7 @@ def _column(
     else:
         gaps.pop("na", None)
     spec = {"kind": "category", "name": name, "categories": [*_sorted_names(counts), *own]}
-    doubt = "; ".join(filter(None, (doubts(counts), surnames(name, counts))))
+    doubt = "; ".join(filter(None, (doubts(counts), surnames(name, counts), numbered)))
     if len(counts) > MOST_NAMES:
         if _ID.search(name):
             return out("names of persons or of rows?")

@@ -254,6 +254,8 @@ _IS_TITLED = re.compile(
 _IS_NAME = re.compile(r"[^\W\d_]([^\W\d_]|[.'’-])*(,? [^\W\d_]([^\W\d_]|[.'’-])*){1,4}")
 _IS_SURNAME = re.compile(r"[^\W\d_]([^\W\d_]|['’-])+")
 
+_LEAST_PERSONS, _BALANCED = 40, 0.9
+"""Least count of numbers that may be persons; share of them that are in equally many rows where they are."""
 PERSONS = "of persons?"
 """End of the reason why a column of persons is left out."""
 
@@ -337,6 +339,19 @@ def surnames(name: str, cells: Collection[str]) -> str:
         words & (NOUNS["person"] | NOUNS["role"]) and _are_persons(cells)
     ):
         return "names of persons? Then list it under 'ignore'"
+    return ""
+
+
+def numbers_of_persons(name: str, counts: Mapping[str, int]) -> str:
+    """Doubt whether whole numbers stand for persons, by name or as each has as many rows; "" for no doubt."""
+    words, rows = words_of(name), Counter(counts.values())
+    each, values = rows.most_common(1)[0]
+    balanced = 2 <= each <= len(counts) / 2 and values >= _BALANCED * len(counts)
+    named = (
+        max(rows) > 1 and not NOUNS["person"].isdisjoint(words) and {*words} <= NOUNS["person"] | NOUNS["id"]
+    )
+    if len(counts) >= _LEAST_PERSONS and NOUNS["times"].isdisjoint(words) and (balanced or named):
+        return "numbers of persons? Then list it under 'ignore', and see the end of the draft"
     return ""
 
 

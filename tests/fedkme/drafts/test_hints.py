@@ -9,9 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedkme.config import toml_text
+from fedkme.drafts.drafting import draft
 from fedkme.drafts.words import meanings, means_nothing, same_meaning
+from fedkme.drafts.writing import text_of
 from fedkme.errors import DataError
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
@@ -256,3 +260,31 @@ def test_a_code_is_found_beside_a_category_for_others_or_for_gaps(folder: Path, 
     Path("schema.toml").write_text(text, encoding="utf-8")
     write("own.csv", rows() | {"sex": [("0", "1", "1", "0", "99")[n % 5] for n in range(60)]})
     assert 'sex = {na = ["99"]}' in typed("check", "schema.toml", "own.csv", code=None)
+
+
+@given(st.integers(40, 90), st.integers(2, 12), st.integers(0, 99))
+def test_numbers_of_persons_by_any_name_are_doubted(persons: int, rows: int, seed: int) -> None:
+    # 545 men of eight years each, called nr, were a number: epsilon was for a year of a man.
+    random = np.random.default_rng(seed)
+    numbers = np.repeat(random.choice(9000, persons, replace=False), rows)
+    panel = {
+        "nr": numbers,
+        "wage": random.poisson(40, len(numbers)),
+        "year": numbers,
+        "t": np.tile(range(rows), persons),
+    }
+    drafted = draft({name: [str(value) for value in column] for name, column in panel.items()})
+    guesses = drafted.guesses
+    assert "persons" in guesses["nr"]
+    assert f'# column = "nr"\n# rows = {rows} ' in text_of(drafted)
+    assert not any("persons" in guess for name, guess in guesses.items() if name != "nr")
+
+
+@pytest.mark.parametrize(
+    ("name", "persons"), [("student", True), ("individual", True), ("patient_no", True), ("visits", False)]
+)
+def test_numbers_that_are_named_as_persons_are_doubted(name: str, persons: bool) -> None:
+    numbers = np.random.default_rng(1).integers(0, 120, 900)
+    drafted = draft({name: [str(value) for value in numbers], "sex": ["f", "m"] * 450})
+    said = drafted.guesses.get(name, "") + drafted.left_out.get(name, "")
+    assert ("persons" in said) == persons
