@@ -1,11 +1,13 @@
 """Result files in a consumer's output folder: complete, private, and on disk before any report."""
 
+import itertools
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from fedkme.durable import make_folder as make_durably
-from fedkme.durable import replace, sync_folder
+from fedkme.durable import move, replace, sync_folder
 from fedkme.errors import StoreError, on_disk
 from fedkme.exchange import Participation
 
@@ -57,6 +59,26 @@ def lost_owners(output: Path) -> list[str]:
     """Line about the owners that the run of a result lost; none where it lost none."""
     owners = participation_in(output)
     return [] if owners is None else owners.doubts
+
+
+def set_aside(output: Path, names: Sequence[str], new: Mapping[str, bytes]) -> str:
+    """Move the files of an earlier summary to a folder of their own; return its name, "" where there is none.
+
+    Args:
+        output: the consumer's output folder.
+        names: names of the files that are moved; the last is the summary, which a crash leaves.
+        new: contents by name; where they are on disk, they were received before, and all files stay.
+
+    Raises:
+        StoreError: a file cannot be moved.
+    """
+    old = {name: (output / name).read_bytes() for name in new if (output / name).exists()}
+    if SUMMARY not in old or old == new:
+        return ""
+    place = next(each for n in itertools.count(1) if not (each := output / f"earlier-{n}").exists())
+    with on_disk(f"an earlier summary cannot be moved to {place}", "Correct the rights there.", StoreError):
+        move(names, output, place)
+    return place.name
 
 
 def make_folder(output: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -110,6 +111,20 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     make_folder(folder.parent)
     folder.mkdir(mode, exist_ok=True)
     sync_folder(folder.parent)
+
+
+def move(names: Iterable[str], folder: Path, place: Path) -> None:
+    """Move those files of a folder that exist, in order, to a new folder of its owner's alone.
+
+    Raises:
+        OSError: a file cannot be moved.
+    """
+    make_folder(place, 0o700)
+    for name in names:
+        if (folder / name).exists():
+            (folder / name).rename(place / name)
+    sync_folder(place)
+    sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:

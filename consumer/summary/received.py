@@ -18,6 +18,12 @@ from fedkme.tables.files import Examined, load_rows, load_table, table_bytes
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
+FILES = (
+    *(results.EVALUATION, WEIGHTED, REPEATS, results.CSV, results.PARTICIPATION),
+    *(results.RECEIVED_ROWS, results.SUMMARY),
+)
+"""Files of a summary, the summary last."""
+
 
 def load_validation(settings: ConsumerSettings, schema: Schema) -> Examined:
     """Load D_v, with its persons.
@@ -51,20 +57,23 @@ class ReceivedRows:
     def keep(self, summary: Summary, on_stored: Callable[[], None] = lambda: None) -> None:
         """Write all received rows, and the p rows that match D_v best; call `on_stored`, and report the rows.
 
-        When both files exist, an earlier summary's other forms and evaluation are removed from the folder.
+        The files of an earlier request's summary are moved to a folder of their own.
 
         Raises:
             ConfigError: a file cannot be written.
         """
         output, outcome = self.settings.output, summary.outcome
-        results.write_result(output / results.RECEIVED_ROWS, table_bytes(summary.table))
+        new = {results.RECEIVED_ROWS: table_bytes(summary.table)}
         if outcome.prune:
             summary = pruned(summary, self.settings.request.p, self.schema, self.validation)
             outcome = summary.outcome
-        results.write_result(output / results.SUMMARY, table_bytes(summary.table))
+        new[results.SUMMARY] = table_bytes(summary.table)
+        if place := results.set_aside(output, FILES, new):
+            line = f"D_v paid for another request; the rows of the earlier one are in {place}"
+            self.reporter.say("warning", run=summary.plan.run, round=0, line=line)
+        for name, content in new.items():
+            results.write_result(output / name, content)
         results.write_result(output / results.CSV, unweighted(summary.table).csv(self.schema))
-        for name in (results.EVALUATION, WEIGHTED, REPEATS):
-            results.remove_result(output / name)
         owners = outcome.participation
         results.keep_participation(output, owners)
         on_stored()

@@ -161,11 +161,11 @@ async def test_what_came_and_could_not_be_written_comes_again(
 
 
 @pytest.mark.parametrize("written", [True, False])
-async def test_what_was_found_of_an_earlier_summary_goes_when_the_next_is_there(
+async def test_an_earlier_summary_stays_whole_beside_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
-    # Weights of other rows lay beside a new summary until it was judged; here it never is. They stay as long
-    # as theirs is the summary on the disk.
+    # Weights of other rows lay beside a new summary until it was judged; here it never is. Then the new rows
+    # replaced the earlier ones, for which D_v had paid.
 
     def full(path: Path, data: bytes, mode: int | None = None) -> None:
         if path.name == "summary.npz" and not written:
@@ -182,8 +182,10 @@ async def test_what_was_found_of_an_earlier_summary_goes_when_the_next_is_there(
         monkeypatch.setattr(received, "evaluator", fail)
         with pytest.raises(NotJudgedError if written else StoreError):
             await at.consumer(target=NOISY)
-    earlier = [(tmp_path / "consumer" / name).exists() for name in (WEIGHTED, REPEATS, EVALUATION)]
-    assert earlier == [not written] * 3
+    folder = tmp_path / "consumer"
+    for name in (WEIGHTED, REPEATS, EVALUATION, "summary.npz"):
+        assert (folder / "earlier-1" / name).exists()
+        assert (folder / name).exists() == (written and name == "summary.npz")
 
 
 CLASSED = Schema(columns=SCHEMA.columns, label=Label(name="y", classes=("no", "yes")))

@@ -235,8 +235,12 @@ async def test_a_consumer_that_asks_again_gets_the_same_run(tmp_path: Path, when
         made = read_arrays(tmp_path / "runs" / run / "summary.npz", "test")["x"]
         assert received.tolist() == made.tolist()
         assert len(made) == P
-        # that one is done: the same words again are another request
+        # that one is done: the same words again are another request, and nothing of the earlier one is lost
         await at.consumer(P, target=target)
+        earlier = tmp_path / "consumer" / "earlier-1"
+        assert read_arrays(earlier / "summary.npz", "test")["x"].tolist() == received.tolist()
+        assert (earlier / "evaluation.json").exists()
+        assert (tmp_path / "consumer" / "evaluation.json").exists()
         assert len({fields["run"] for event, fields in at.ear.said if event == "ended"}) == 2
 
 
