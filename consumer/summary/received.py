@@ -69,7 +69,7 @@ class ReceivedRows:
             outcome = summary.outcome
         new[results.SUMMARY] = table_bytes(summary.table)
         if place := results.set_aside(output, FILES, new):
-            line = f"D_v paid for another request; the rows of the earlier one are in {place}"
+            line = f"the rows of another request, which were here, are in {place}"
             self.reporter.say("warning", run=summary.plan.run, round=0, line=line)
         for name, content in new.items():
             results.write_result(output / name, content)
