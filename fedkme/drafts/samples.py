@@ -351,7 +351,7 @@ def numbers_of_persons(name: str, counts: Mapping[str, int]) -> str:
         max(rows) > 1 and not NOUNS["person"].isdisjoint(words) and {*words} <= NOUNS["person"] | NOUNS["id"]
     )
     if len(counts) >= _LEAST_PERSONS and NOUNS["times"].isdisjoint(words) and (balanced or named):
-        return "numbers of persons? Then list it under 'ignore', and see the end of the draft"
+        return "numbers of persons? Then name it as person (at the end), not as a column"
     return ""
 
 

@@ -76,7 +76,7 @@ def _person_lines(draft: Draft) -> Iterator[str]:
     for column in persons[:1]:
         yield from (
             "",
-            "# [person] # whose a row is: privacy is then of persons, not of rows. Take it out of ignore",
+            "# [person] # whose a row is: privacy is then theirs. Take it out of ignore, or of the columns",
         )
         yield f"# column = {toml_text(column.name)}"
         yield f"# rows = {column.most}  {FROM_DATA}"
