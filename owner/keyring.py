@@ -11,10 +11,15 @@ from fedkme.errors import SealedBoxError
 from fedkme.features.fixed_point import Features
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
+from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import Invitation
+from fedkme.protocols import is_sealed
 from fedkme.sealed.group import Gift, GroupSecret, SecretTaker
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, certified, taken_at_their_word
 from fedkme.sealed.rows import HashedRow, seal_empty, seal_rows, without_hashes
-from fedkme.tables.table import Row
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Row, Table
+from owner.consent.gate import OwnerGate
 
 MOST_OFFERS_OPEN = 64
 """Runs whose keys still wait for a gift; beyond this many the oldest are forgotten."""
@@ -92,3 +97,31 @@ class KeyRing:
         if identity is not None:
             check = certified(identity.authority, keys.run, {Role.CONSUMER}, check=self._revoked)
         return SecretTaker(keys, identity, giver, check)
+
+
+@dataclass(eq=False, repr=False)
+class RowSender:
+    """One owner's side of a run in which rows may leave, sealed or not."""
+
+    name: str
+    _table: Table
+    _schema: Schema
+    _noise: NoiseSource
+    _gate: OwnerGate
+    _keys: KeyRing | None = None
+
+    def __post_init__(self) -> None:
+        """Begin before the run's first directive.
+
+        Raises:
+            DataError: rows that do not follow the schema.
+        """
+        self._schema.check(self._table, self.name)
+        self._offered = self._table
+        self._sealer: Sealer | None = None
+
+    def _sealer_of(self, invitation: Invitation) -> Sealer | None:
+        """Keys of a run whose rows go sealed, before the policy decides: a failure uses up no approval."""
+        if not is_sealed(invitation.protocol):
+            return None
+        return (self._keys or KeyRing(self.name)).take(invitation.run, invitation.gift, invitation.consumer)

@@ -1,7 +1,6 @@
 """Answers of an owner in a summary by cells: one noisy histogram and the rows that fill one order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,23 +9,19 @@ from fedkme.cells.codebook import Counting, code_book_from_json
 from fedkme.cells.histogram import noisy_counts, on_integers
 from fedkme.directives import SHARES, FillOrder
 from fedkme.errors import ConfigError, ProtocolError, fault_of_curator
-from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import is_sealed, names
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.schema import Schema
-from fedkme.tables.table import Row, Table
+from fedkme.tables.table import Row
 from owner.cells.answer_schedule import Pace, measured
 from owner.cells.fill import drawn_rows, fill_order
-from owner.consent.gate import OwnerGate
-from owner.keyring import KeyRing, Sealer, lost_keys
+from owner.keyring import RowSender, Sealer, lost_keys
 
 _MOST_BOXES = 2**16
 """Boxes of one order: rows, and those that hold none."""
 
 
-@dataclass(eq=False, repr=False)
-class HistogramResponder:
+class HistogramResponder(RowSender):
     """One owner's side of the cells protocol (docs/decisions/007), for one run.
 
     It counts once and fills one order. A token is a row's place among the sent rows.
@@ -35,22 +30,13 @@ class HistogramResponder:
         answer_s: seconds from the last order to its answer; 0: at once.
     """
 
-    name: str
-    _table: Table
-    _schema: Schema
-    _noise: NoiseSource
-    _gate: OwnerGate
-    _keys: KeyRing | None = None
-
     def __post_init__(self) -> None:
-        self._schema.check(self._table, self.name)
-        self._offered = self._table
+        super().__post_init__()
         self._noise_of_counts = on_integers(self._noise)
         self._invitation: Invitation | None = None
         self._counting: Counting | None = None
         self._counted = False
         self._ordered = False
-        self._sealer: Sealer | None = None
         self._pace: Pace | None = None
         self.answer_s = 0.0
 
@@ -70,10 +56,7 @@ class HistogramResponder:
         """
         self._schema.check_digest(invitation.schema, f"the curator and {self.name}")
         self._check(invitation)
-        sealer = None
-        if is_sealed(invitation.protocol):  # before the policy decides, so that a failure uses up no approval
-            keys = self._keys or KeyRing(self.name)
-            sealer = keys.take(invitation.run, invitation.gift, invitation.consumer)
+        sealer = self._sealer_of(invitation)
         self._gate.open(invitation)
         self._begin(invitation)
         self._sealer = sealer

@@ -1,7 +1,6 @@
 """Bids of an owner, from a feature matrix computed once, and the rows that the curator asks for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,21 +8,17 @@ from numpy.typing import NDArray
 from fedkme.errors import CURATOR_FAULT, OwnerFaultError, ProtocolError, fault_of_curator
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
-from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.summary_disclosures import AUCTION
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
 from fedkme.protocols import is_blind, is_hashed, is_sealed
 from fedkme.sealed.group import check_same
 from fedkme.sealed.rows import AnyRow
 from fedkme.sealed.secret_fourier import SecretFourier
-from fedkme.tables.schema import Schema
-from fedkme.tables.table import Row, Table
-from owner.consent.gate import OwnerGate
-from owner.keyring import KeyRing, Sealer, lost_keys
+from fedkme.tables.table import Row
+from owner.keyring import RowSender, lost_keys
 
 
-@dataclass(eq=False, repr=False)
-class Bidder:
+class Bidder(RowSender):
     """One owner's side of the summary protocols.
 
     It sends bids, tokens and, when asked, rows, and nothing else. A row's token is the number of distinct
@@ -32,25 +27,16 @@ class Bidder:
     Memory: the rows as loaded, their h1 in int16, and 33 bytes a row.
     """
 
-    name: str
-    _table: Table
-    _schema: Schema
-    _noise: NoiseSource
-    _gate: OwnerGate
-    _keys: KeyRing | None = None
-
     def __post_init__(self) -> None:
-        self._schema.check(self._table, self.name)
+        super().__post_init__()
         self._run = ""
         self._scored: ScoredFeatures | None = None
-        self._offered = self._table
         self._sent = np.zeros(0, dtype=np.bool_)
         self._worth = np.zeros(0)
         self._left = 0
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
         self._sealed_for = ""
-        self._sealer: Sealer | None = None
         self._hashed = False
 
     def invite(self, invitation: Invitation) -> int:
@@ -72,12 +58,9 @@ class Bidder:
             raise fault_of_curator(
                 f"{self.name} is told of a draw that does not go with the protocol {invitation.protocol!r}"
             )
-        sealer = None
-        if is_sealed(invitation.protocol):  # before the policy decides, so that a failure uses up no approval
-            keys = self._keys or KeyRing(self.name)
-            sealer = keys.take(invitation.run, invitation.gift, invitation.consumer)
-            if isinstance(features, SecretFourierSpec):
-                check_same(sealer.secret, features.commitment)
+        sealer = self._sealer_of(invitation)
+        if sealer is not None and isinstance(features, SecretFourierSpec):
+            check_same(sealer.secret, features.commitment)
         self._gate.open(invitation)
         self._sealer = sealer
         self._load(invitation)
