@@ -274,11 +274,12 @@ def _column(
     def out(why: str, most: int = 0) -> DraftColumn:
         return DraftColumn(name, {}, why, most)
 
+    numbered = ""
+
     def drafted(spec: Mapping[str, Any], *whys: str) -> DraftColumn:
         persons = max(counts.values()) if numbered else 0
         return DraftColumn(name, spec, "; ".join(filter(None, (remark, *whys))), most=persons)
 
-    numbered = ""
     if not counts:
         return out("empty in every row")
     if label:

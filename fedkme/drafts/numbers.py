@@ -126,10 +126,10 @@ def _doubtful_codes(point: Counter[float]) -> list[float]:
     numbers, doubtful = sorted(point), list[float]()
     for place, value in enumerate(numbers[_NEAR:], _NEAR):
         *_, last = below = numbers[place - _NEAR : place]
-        alone = value == numbers[-1] and value - last > (last - numbers[0]) / 4.0
-        often = point[value] > (1 if alone else _ATOM * point.total())
-        if value in CODES and often and point[value] > max(point[number] for number in below):
-            doubtful += [value] if alone or 100 <= value < numbers[-1] else []
+        alone = value == numbers[-1] and value - last > (last - numbers[0]) / 4.0 and point[value] > 1
+        often = 100 <= value < numbers[-1] and point[value] > _ATOM * point.total()
+        if value in CODES and (alone or often) and point[value] > max(point[number] for number in below):
+            doubtful.append(value)
     return doubtful
 
 
