@@ -136,8 +136,14 @@ class HeadExchange:
             StoreError: the curator's store fails.
         """
         async with self._turn:
-            shown = await asyncio.gather(*(self._owner_head(run, owner) for owner in connections))
-            heads = [(connection, head) for connection, head in zip(connections, shown, strict=True) if head]
+            asked = (self._owner_head(run, owner) for owner in connections)
+            shown = await asyncio.gather(*asked, return_exceptions=True)  # a thread may still keep a head
+            heads = list[tuple[Connection, Head]]()
+            for connection, head in zip(connections, shown, strict=True):
+                if isinstance(head, BaseException):
+                    raise head
+                if head is not None:
+                    heads.append((connection, head))
             try:
                 self._log.advance(run)
             except LedgerError as error:  # its key is not one of `fedkme pki`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -78,6 +79,27 @@ async def test_a_full_disk_of_the_curator_is_not_an_owners_fault(room: Callable[
     assert not exchange.reports
     (*_, last) = exchange.store.keys(NOTES + origin(CURATOR))
     assert (exchange.store.get(last) or b"").count("\n— fedkme.ledger/".encode()) == 1 + len(OWNERS)
+
+
+async def test_a_full_disk_leaves_no_head_to_be_kept_beside_the_next_exchange(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A thread kept the head of another owner while the next exchange asked for it: "does not follow".
+    keep = HeadLog.keep
+
+    def slowly(log: HeadLog, head: Head, whose: str) -> Checkpoint:
+        if whose == origin(OWNERS[-1]):
+            time.sleep(0.2)
+        return keep(log, head, whose)
+
+    monkeypatch.setattr(HeadLog, "keep", slowly)
+    exchange = Exchange(identity(CURATOR))
+    exchange.store.room = lambda key, value: not key.startswith(LEAVES + origin(OWNERS[0]))
+    with pytest.raises(StoreError, match="the disk is full"):
+        await exchange.after("run-1")
+    exchange.store.room = lambda key, value: True
+    await exchange.after("run-1")
+    assert not exchange.reports
 
 
 async def test_a_key_of_another_kind_is_reported_once_and_of_no_owner() -> None:
