@@ -27,7 +27,13 @@ from fedkme.ops.traces import Phases, Tracer
 from fedkme.party import ConsumerName, PartySettings, resolve_paths
 from fedkme.privacy.events import CONSUMER
 from fedkme.releases.choice import AUTO, Task, method_for
-from fedkme.releases.settings import AnyRelease, read_points, settings_to_json
+from fedkme.releases.settings import (
+    AnyRelease,
+    ReleaseSettings,
+    read_points,
+    settings_from_json,
+    settings_to_json,
+)
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
 from fedkme.wire.dial import own_identity
@@ -127,11 +133,12 @@ class Request:
         try:
             if self.resumed:
                 saved = release_request_from_bytes(self._path.read_bytes())
-                self.request = replace(self.request, request_id=saved.request_id)
-                if saved != self.request:
+                asked = replace(self.request, request_id=saved.request_id, settings=saved.settings)
+                if asked != saved or not _means(saved.settings, settings.release):
                     cause = f"{self._path} holds another request, whose release has not arrived"
                     remedy = "Finish that request, choose another 'output', or cancel it and remove the file."
                     raise ConfigError(cause, remedy)
+                self.request = saved  # as it was sent, perhaps by an earlier release
                 return
             make_folder(settings.output)
             write_result(self._path, release_request_to_bytes(self.request))
@@ -145,6 +152,14 @@ class Request:
     def done(self) -> None:
         """Remove the request: its release arrived, or never will."""
         self._path.unlink(missing_ok=True)
+
+
+def _means(text: str, settings: ReleaseSettings) -> bool:
+    """Check whether a text, perhaps of an earlier release, has the same settings."""
+    try:
+        return settings_from_json(text) == settings
+    except ConfigError:
+        return False
 
 
 async def run(settings: ReleaseConsumerSettings, reporter: StatusReporter) -> None:

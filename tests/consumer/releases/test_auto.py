@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from consumer.releases.client import Request, load_release_settings
+from consumer.releases.client import OPEN, Request, load_release_settings
 from curator.planning.releases import ReleaseFacts, plan_release
 from fedkme.errors import ConfigError
 from fedkme.tables.schema import load_schema
+from fedkme.wire.journals import release_request_to_bytes
 from sim.api.consumer import Consumer
 
 COLUMN = '[[columns]]\nkind = "numeric"\nname = "c"\nbounds = [0, 1]\ncount = {count}\n'
@@ -53,3 +56,15 @@ def test_an_unknown_key_of_auto_is_refused_in_one_line(tmp_path: Path, more: str
     with pytest.raises(ConfigError, match=word) as refused:
         load_release_settings(consumer(tmp_path, more))
     assert "\n" not in str(refused.value)
+
+
+def test_an_open_request_of_0_2_0_goes_on_as_it_was_sent(tmp_path: Path) -> None:
+    # Settings were compared as text: a key that is gone made the request another one.
+    file = consumer(tmp_path, 'task = "kernel"')
+    sent = Request(load_release_settings(file)).request
+    sent = replace(sent, settings=json.dumps(json.loads(sent.settings) | {"prior": False}))
+    (tmp_path / "out" / OPEN).write_bytes(release_request_to_bytes(sent))
+    again = Request(load_release_settings(file))
+    assert (again.resumed, again.request) == (True, sent)
+    with pytest.raises(ConfigError, match="holds another request"):
+        Request(load_release_settings(consumer(tmp_path, 'epsilon = 0.5\ntask = "kernel"')))
