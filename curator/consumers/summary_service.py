@@ -75,8 +75,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         """End one of the caller's runs, of any kind."""
         try:
             self._admission.check(self._admission.stream(context), request.name)
-            run = self._admission.own(request.name, request.run)
-            self._runs.cancel(run)
+            run = self._runs.cancel(self._admission.own(request.name, request.run))
             await run.over.wait()
             return pb.RunList(runs=[self._state(run)])
         except FedkmeError as error:

@@ -25,6 +25,7 @@ class Run:
         selected: rows of the summary so far.
         error: reason why the run did not begin, or cannot go on for now.
         cancelled: whether the consumer or an operator ended the run.
+        decided: whether the result is known, and only the exchange of heads and farewells are left.
         task: carries the run out; None before.
         lock: held while a call makes the plan or takes the offer; a second call then finds it.
         over: set at the end.
@@ -37,6 +38,7 @@ class Run:
     selected: int = 0
     error: Exception | None = None
     cancelled: bool = False
+    decided: bool = False
     task: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,6 +69,12 @@ class Run:
     def open(self) -> bool:
         """Check whether the run is not over."""
         return self.status in OPEN
+
+    def cancel(self) -> None:
+        """Cancel the run's task, once, unless the result is known."""
+        if self.task is not None and not self.cancelled and not self.decided:
+            self.cancelled = True
+            self.task.cancel()
 
     def tell(self, progress: AnyProgress) -> None:
         """Pass progress on to every follower."""

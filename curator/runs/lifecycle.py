@@ -67,6 +67,7 @@ class Lifecycle:
         try:
             body = self._body(run)
             status = await self._outcome(run, body)
+            run.decided = True
             body.write()
             left = self._keep_departures(run, body)
             await self._exchange_heads(run)

@@ -178,20 +178,25 @@ class RunQueue:
         """Documents of all open runs that make a summary."""
         return [run.document for run in self._open.values() if not run.is_release]
 
-    def cancel(self, run: Run) -> None:
-        """End a run; the rows so far are kept.
+    def cancel(self, run: Run) -> Run:
+        """End a run, and return it as it now stands; the rows so far are kept.
+
+        A suspended run is taken up, so that its owners hear of the end. A run whose result is known ends with
+        that result.
 
         Raises:
             CancelledRunError: the run is over already.
         """
         if not run.open:
             raise CancelledRunError(f"{run.name} is over already", "Nothing is to be cancelled.")
-        run.cancelled = True
+        run = self.again(run)
         if run.task is not None:
-            run.task.cancel()
+            # later: a task that is cancelled before its first step would never close the run
+            asyncio.get_running_loop().call_soon(run.cancel)
         else:
             self._queue = [other for other in self._queue if other is not run]
             self.close(run, "cancelled")
+        return run
 
     def close(self, run: Run, status: Status, fault: FedkmeError | None = None) -> None:
         """Close a run, perhaps by a fault before it began, and delete its journal and its D_v."""

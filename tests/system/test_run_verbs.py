@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,22 @@ from typer.testing import CliRunner
 
 from consumer.runs import cancelling, listing, watching
 from curator.cli import app as curator_app
+from curator.owners.connection import Connection
+from curator.owners.exchanges import HeadExchange
+from curator.run.run import Run, Status
+from curator.runs.queue import RunQueue
 from curator.summary.settings import CellsSettings, SummarySettings
-from fedkme.errors import CancelledRunError, ConfigError, IncompleteSummaryError, QuotaError
+from fedkme.documents import RunDocument
+from fedkme.errors import CancelledRunError, ConfigError, IncompleteSummaryError, QuotaError, StoreError
+from fedkme.exchange import ReleaseRequest
+from fedkme.privacy.events import CURATOR
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
+from fedkme.store.memory import MemoryStore
 from fedkme.tables.files import load_table
-from tests.parties import HERE, curator_values, write_config
-from tests.system.market import SCHEMA, Ear, market
+from fedkme.wire.v1 import summaries_pb2
+from tests.parties import HERE, WAIT_S, curator_values, write_config
+from tests.system.market import SCHEMA, Ear, Market, market
 
 
 async def test_a_consumer_lists_watches_and_cancels_its_runs(
@@ -129,3 +140,70 @@ async def test_an_operator_lists_runs_of_a_curator_that_serves(tmp_path: Path) -
         shown = CliRunner().invoke(curator_app, ["runs", str(config)])
         assert shown.exit_code == 0
         assert shown.output.splitlines()[1].split()[:5] == ["run-1", "consumer", "complete", "summary", "6"]
+
+
+async def cancelled(at: Market) -> str:
+    """Cancel run-1; its status afterwards."""
+    async with at.summaries() as stub:
+        answer = await stub.CancelRun(summaries_pb2.RunQuery(name="consumer", run="run-1"))
+    return str(answer.runs[0].status)
+
+
+@pytest.mark.parametrize("moments", [("running",), ("ending",), ("running", "ending")])
+async def test_a_run_that_is_cancelled_as_it_ends_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: tuple[str, ...]
+) -> None:
+    # A second cancel, or one that came while heads were exchanged, left the run open for the next process.
+    after, reached, going = HeadExchange.after, asyncio.Event(), asyncio.Event()
+
+    async def slowly(exchange: HeadExchange, run: str, connections: Sequence[Connection]) -> None:
+        reached.set()
+        await going.wait()
+        await after(exchange, run, connections)
+
+    monkeypatch.setattr(HeadExchange, "after", slowly)
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a", count=2000)
+        ear, answers = Ear(), list[asyncio.Future[str]]()
+        asking = at.consumer(p=300 if "running" in moments else 6, ear=ear)
+        for moment in moments:
+            await (ear.heard("progress") if moment == "running" else reached.wait())
+            answers.append(asyncio.ensure_future(cancelled(at)))
+            await asyncio.sleep(0.1)
+        going.set()
+        status = "cancelled" if "running" in moments else "complete"
+        assert await asyncio.gather(*answers) == [status] * len(moments)
+        await asyncio.wait([asking])
+        events = [event for event, _ in at.ear.said]
+        assert (events.count("ended"), events.count("suspended")) == (1, 0)
+
+
+async def test_a_run_that_the_curator_suspended_can_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The verb said "running", and the next process went on with the run.
+    async def failing(exchange: HeadExchange, run: str, connections: Sequence[Connection]) -> None:
+        raise StoreError("the disk is full", "Make room.")
+
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a", count=2000)
+        with monkeypatch.context() as patch:
+            patch.setattr(HeadExchange, "after", failing)
+            with pytest.raises(StoreError):
+                await at.consumer()
+        assert await cancelled(at) == "cancelled"
+
+
+async def test_a_run_that_is_cancelled_before_its_first_step_is_over() -> None:
+    # Its task never began, so nothing closed the run: the verb waited for ever, and the run's place was lost.
+    async def conduct(run: Run) -> Status | None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "cancelled"
+
+    queue = RunQueue(MemoryStore(CURATOR), conduct, 1)
+    run = queue.ask("run-1", RunDocument(ReleaseRequest("lab", bytes(16), "digest", "{}")))
+    queue.cancel(run)
+    async with asyncio.timeout(WAIT_S):
+        await run.over.wait()
+    assert run.status == "cancelled"
