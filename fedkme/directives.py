@@ -89,7 +89,7 @@ class Ask:
     token: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Quote:
     """Prices of a descending clock, (k,), for what a broadcast said, and the spread of equal rows."""
 
@@ -126,7 +126,7 @@ class AskHistogram:
     words: ClassVar[str] = "for noisy counts by cell"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FillOrder:
     """Order of rows: `count`, or all that the owner has.
 
@@ -330,7 +330,7 @@ class Dry:
     answer: ClassVar[str] = "dry"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PriceCounts:
     """Numbers of unsent rows with a marginal gain of at least each price, (k,)."""
 
@@ -338,7 +338,7 @@ class PriceCounts:
     at_least: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NoisyHistogram:
     """Noisy counts of rows by cells, (B,); they may be below zero."""
 
@@ -353,7 +353,7 @@ class Rows:
     rows: Sequence[AnyRow]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WordVector:
     """A vector of 64-bit words, (length,): sums in the clear as two's complement, or a masked vector."""
 

@@ -160,7 +160,7 @@ class KeptAnswer:
     lost: Refusal | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class CuratorEntry:
     """Inputs of a run at the curator since the entry before.
 

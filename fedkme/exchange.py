@@ -157,7 +157,7 @@ class Plan:
         return replace(self, cells=None, offers=())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Offer:
     """A consumer's offer to the curator: `target` or `histogram`, which determines all messages to owners.
 

@@ -174,7 +174,7 @@ def _no_models() -> MissingDependencyError:
     return MissingDependencyError(cause, "Run `pip install 'fedkme[sim]'`, or set `downstream` to false.")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluator:
     """Evaluation of summaries against the same rows; every array is in model space.
 

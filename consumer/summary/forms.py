@@ -25,7 +25,7 @@ MOST_ROWS = 50_000
 """Most rows that are weighed, the p rows first: this takes seconds, and half a gigabyte of kernel columns."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ListedRows:
     """Rows of the .csv file, with their weights.
 
@@ -82,7 +82,7 @@ def unweighted(summary: Table) -> ListedRows:
     return ListedRows(summary, np.full(size, 1 / max(size, 1)), np.ones(size, np.bool_))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Forms:
     """The forms of a summary.
 

@@ -53,7 +53,7 @@ OURS, MORE, RELEASE, ODDS, TARGET, REAL = (
 MODELS = ("logistic", "linear_svm", "boosted")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TrainingRows:
     """Rows to train on, with weights >= 0, (k,), of mean 1."""
 
@@ -88,7 +88,7 @@ class CandidateScore:
     models: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TrainingAdvice:
     """Candidate to train on, and the table that it was chosen by.
 

@@ -23,7 +23,7 @@ ELSEWHERE = 1e-3
 _EMPTY = 1e-12
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class PooledCounts:
     """Counts of coalitions, scaled to the rows of the owners that are still in the run.
 

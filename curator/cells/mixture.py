@@ -46,7 +46,7 @@ _ROUNDING = 1e-13
 """Slopes below this part of the largest slope count as 0."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Parts:
     """Parts whose mixture is to approximate D_v.
 

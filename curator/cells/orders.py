@@ -49,7 +49,7 @@ ABSENT = 0.25
 _EMPTY = 1e-12
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Histograms:
     """Histograms that the curator received; their private counts already carry noise.
 
@@ -86,7 +86,7 @@ class Histograms:
         return np.stack(rows)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Orders:
     """Orders to owners: how many rows of which cells each owner is asked for.
 

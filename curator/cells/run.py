@@ -40,7 +40,7 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Row
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CellTask:
     """Public facts of a run, and D_v by cells.
 

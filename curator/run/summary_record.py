@@ -29,7 +29,7 @@ from fedkme.tables.table import Table, table_from_arrays
 _CHECK = "Check the owner's software."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SelectedRow:
     """Row of the summary.
 

@@ -61,7 +61,7 @@ def fault_of_boxes(columns: int, owner: str, rows: Sequence[AnyRow]) -> FedkmeEr
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SummaryTask:
     """Public facts of a run, and g~.
 
@@ -141,7 +141,7 @@ def fault_of_rows(schema: Schema, owner: str, rows: Sequence[Row]) -> FedkmeErro
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PoolRow:
     """Revealed row of an owner."""
 

@@ -26,7 +26,7 @@ from fedkme.tables.npz import npz_arrays, npz_bytes
 Tables = list[NDArray[np.float64]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NoisyAnswer:
     """Noisy answer to one question.
 

@@ -49,7 +49,7 @@ _IN_FLIGHT_BYTES = 2**28
 """Bytes of vectors that owners may be sending at the same time."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SumTotal:
     """Total of one question.
 

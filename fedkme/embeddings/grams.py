@@ -48,7 +48,7 @@ def gram_of(rows: Rows, gamma: float) -> Gram:
     return WholeGram(columns.among(places, places)) if len(values) <= WHOLE_ROWS else columns
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class WholeGram:
     """Gram matrix (M, M) in memory."""
 
@@ -77,7 +77,7 @@ class WholeGram:
         return WholeGram(self.among(rows, rows))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class KernelColumns:
     """Gram matrix of rows for the RBF kernel, in memory that grows linearly with the number of rows.
 

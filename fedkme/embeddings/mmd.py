@@ -13,7 +13,7 @@ from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 FloatArray = NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReferenceRows:
     """Rows that other rows are compared with, any number of times; their own mean kernel is computed once.
 

@@ -21,7 +21,7 @@ _PAIRS = 2**20
 """Number of pairs of rows whose exchange is scored together."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Candidates:
     """Received rows for the kernel: equal rows are one distinct row, with as many copies as came.
 

@@ -54,7 +54,7 @@ NARROW = 64
 _BLOCK = 1024
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class ShortRows:
     """Rows whose product `left @ right.T` has the exponents -gamma ||x - y||^2, but for the dropped part.
 
@@ -112,7 +112,7 @@ class ShortRows:
         return FirstRows(gram), means
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class FirstRows:
     """Rows with the kernel of all their pairs in memory, (C, C) float32."""
 
@@ -161,7 +161,7 @@ _GAIN = 1e-9
 """Least gain in the mean kernel for which rows are exchanged: rounding is smaller."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Selected:
     """Rows that represent all rows.
 

@@ -31,7 +31,7 @@ _PAIRS = 10
 """Largest number of pairwise steps for each row."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Fit:
     """Feasible weights, (M,); the objective is at most `gap` above the least possible one."""
 
@@ -61,7 +61,7 @@ def fit_simplex(
     return problem.active_set(np.flatnonzero(problem.pairwise_weights()) if support is None else support)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class _Problem:
     gram: Gram
     target: FloatArray

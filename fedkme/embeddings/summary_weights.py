@@ -52,7 +52,7 @@ STRANGE = 0.1
 """Kernel of two rows that differ by their class alone, where D_v has rows of only one of the two classes."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class WeightedRows:
     """Rows with weights, at most p of those received.
 
@@ -210,7 +210,7 @@ def in_some_form(rows: Rows, validation: ReferenceRows, p: int) -> IntArray:
     return np.concatenate([pruned_rows, np.setdiff1d(weighted, pruned_rows)])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class _CopyWeights:
     """Distinct rows (s,) of a fit: copies of each row, and the weight > 0 of all its copies."""
 

@@ -19,7 +19,7 @@ from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import DataError
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class WeightedPoints:
     """Points with weights of any sign.
 

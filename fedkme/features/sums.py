@@ -40,7 +40,7 @@ class Layout:
         return 1 if self.classes is None else self.classes
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class PooledSum:
     """Sums of features in units of ROW_UNIT, (J, C), and rows per column, (C,).
 
@@ -61,7 +61,7 @@ class PooledSum:
         return int(self.count.sum())
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class ReleasedEmbedding:
     """A mean embedding with noise; every computation on it is post-processing.
 

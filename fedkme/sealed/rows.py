@@ -29,7 +29,7 @@ _PAD = 256
 _LABEL = b"fedkme sealed row"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HashedRow:
     """A row as it leaves its owner for a curator that handles hashes only.
 

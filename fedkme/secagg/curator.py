@@ -58,7 +58,7 @@ class Stage(enum.Enum):
     DONE = "nothing"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Total:
     """Result of the aggregation.
 

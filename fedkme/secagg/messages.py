@@ -106,7 +106,7 @@ class Delivery(CheckedMessage):
     """Owners that shared, in order of names; none without neighbours."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MaskedInput(CheckedMessage):
     """Phase 3, owner to curator: the vector with noise and masks, (length,) uint64 below 2**k."""
 
@@ -144,7 +144,7 @@ class Endorsements(CheckedMessage):
     endorsements: tuple[Endorsement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RevealedShare(CheckedMessage):
     """One owner's share of a secret of the owner `about`."""
 

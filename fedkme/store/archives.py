@@ -22,7 +22,7 @@ from fedkme.store.base import LedgerLine
 _KEEP = "Bring the file back from a backup; budgets, new runs and the ledger's chain go on without it."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Contents:
     """Contents of an archive: lines of the ledger, and documents by run."""
 

@@ -16,7 +16,7 @@ OPEN = "open"
 """Status of a run that was opened and not updated since; callers choose all other statuses."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunRow:
     """A run's row in the store.
 
@@ -37,7 +37,7 @@ class RunRow:
     ended: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JournalEntry:
     """One entry of a run's journal; `position` counts from 1 within the run."""
 

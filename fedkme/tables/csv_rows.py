@@ -27,7 +27,7 @@ PART_ROWS = 4096
 """Rows of a part: few enough that garbage collection costs nothing noticeable."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Part:
     """Consecutive rows of a file.
 

@@ -33,7 +33,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 """Name that pandas gives an unnamed index, which is no column of the data frame."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Examined:
     """Rows of a file, with every fault and replacement of its cells.
 

@@ -44,7 +44,7 @@ class Reading:
     changes: tuple[CellChange, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Table:
     """Rows of one party.
 
@@ -75,7 +75,7 @@ class Table:
         return Table(self.values[rows], None if self.labels is None else self.labels[rows])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Row:
     """A row that left its owner.
 
@@ -122,7 +122,7 @@ def within_bound(persons: NDArray[Any] | Sequence[str], most: int) -> NDArray[np
     return mask
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class FaultyCells:
     """Cells of a column that do not fit.
 
