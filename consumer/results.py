@@ -67,16 +67,16 @@ def set_aside(output: Path, names: Sequence[str], new: Mapping[str, bytes]) -> s
     Args:
         output: the consumer's output folder.
         names: names of the files that are moved; the last is the summary, which a crash leaves.
-        new: contents by name; where they are on disk, they were received before, and all files stay.
+        new: contents by name; where they, or nothing else, are on disk, all files stay.
 
     Raises:
         StoreError: a file cannot be moved.
     """
-    old = {name: (output / name).read_bytes() for name in new if (output / name).exists()}
-    if SUMMARY not in old or old == new:
-        return ""
-    place = next(each for n in itertools.count(1) if not (each := output / f"earlier-{n}").exists())
-    with on_disk(f"an earlier summary cannot be moved to {place}", "Correct the rights there.", StoreError):
+    with on_disk(f"an earlier summary in {output} cannot be moved", "Correct the rights there.", StoreError):
+        old = {name: (output / name).read_bytes() for name in names if (output / name).exists()}
+        if new.items() <= old.items() or old.items() <= new.items():
+            return ""
+        place = next(each for n in itertools.count(1) if not (each := output / f"earlier-{n}").exists())
         move(names, output, place)
     return place.name
 
