@@ -70,7 +70,7 @@ class Question:
         size = sum(len(phi.spec.model_dump_json()) for phi in self.maps)
         if size > _LARGEST_SPECS:
             cause = f"the feature maps of this release are {size / 2**20:.1f} MiB and one message holds 8"
-            raise ConfigError(cause, "Use fewer points, or the basis 'cholesky', which is not sent.")
+            raise ConfigError(cause, "Use fewer points.")
 
     def usable_epsilon(self, rows: int, noise_ratio: float = 1.0) -> float:
         """Epsilon at which no embedding of N rows is mere noise; 0 if the present epsilon is enough."""
