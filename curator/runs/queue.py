@@ -74,11 +74,15 @@ class RunQueue:
         """Begin as many runs as may be under way."""
         while not self._held and self._queue and len(self._running) < self._at_once:
             under_way = Counter(run.consumer for run in self._running)
-            run = min(self._queue, key=lambda run: under_way[run.consumer])  # the earliest among equals
-            self._queue.remove(run)
-            self._running[run] = None
-            self._set(run, "running")
-            run.task = asyncio.create_task(self._carry_out(run))
+            self._begin(
+                min(self._queue, key=lambda run: under_way[run.consumer])
+            )  # the earliest among equals
+
+    def _begin(self, run: Run) -> None:
+        self._queue.remove(run)
+        self._running[run] = None
+        self._set(run, "running")
+        run.task = asyncio.create_task(self._carry_out(run))
 
     def ask(self, name: str, document: RunDocument) -> Run:
         """Open a run; a summary waits for its g~, a release joins the queue at once."""
@@ -181,8 +185,8 @@ class RunQueue:
     def cancel(self, run: Run) -> Run:
         """End a run, and return it as it now stands; the rows so far are kept.
 
-        A suspended run is taken up, so that its owners hear of the end. A run whose result is known ends with
-        that result.
+        A run that has begun and is not under way is taken up, so that its owners hear of the end. A run whose
+        result is known ends with that result.
 
         Raises:
             CancelledRunError: the run is over already.
@@ -190,6 +194,8 @@ class RunQueue:
         if not run.open:
             raise CancelledRunError(f"{run.name} is over already", "Nothing is to be cancelled.")
         run = self.again(run)
+        if run in self._queue and run.document.owners and not self._held:
+            self._begin(run)  # beyond the limit of runs at once, as it ends at once
         if run.task is not None:
             # later: a task that is cancelled before its first step would never close the run
             asyncio.get_running_loop().call_soon(run.cancel)

@@ -26,7 +26,9 @@ from fedkme.exchange import ReleaseRequest
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
+from fedkme.store import OPEN
 from fedkme.store.memory import MemoryStore
+from fedkme.store.reading import read_store
 from fedkme.tables.files import load_table
 from fedkme.wire.v1 import summaries_pb2
 from tests.parties import HERE, WAIT_S, curator_values, write_config
@@ -178,20 +180,30 @@ async def test_a_run_that_is_cancelled_as_it_ends_is_over(
         assert (events.count("ended"), events.count("suspended")) == (1, 0)
 
 
+@pytest.mark.parametrize("busy", [False, True])
 async def test_a_run_that_the_curator_suspended_can_be_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: bool
 ) -> None:
-    # The verb said "running", and the next process went on with the run.
+    # The verb said "running", and the next process went on with the run. Its owners hear of its end, also
+    # where the curator carries out as many runs as it may.
     async def failing(exchange: HeadExchange, run: str, connections: Sequence[Connection]) -> None:
         raise StoreError("the disk is full", "Make room.")
 
-    async with market(tmp_path, ["a"]) as at:
-        at.owner("a", count=2000)
+    async with market(tmp_path, ["a"], runs_at_once=1) as at:
+        at.owner("a", count=4000)
         with monkeypatch.context() as patch:
             patch.setattr(HeadExchange, "after", failing)
             with pytest.raises(StoreError):
                 await at.consumer()
+        if busy:
+            ear = Ear()
+            at.consumer(p=2000, ear=ear, output=tmp_path / "long", journal=str(tmp_path / "long" / "own.db"))
+            await ear.heard("progress")
         assert await cancelled(at) == "cancelled"
+        with contextlib.closing(read_store(str(tmp_path / "a.db"), "a")) as store:
+            async with asyncio.timeout(WAIT_S):
+                while "run-1" in [row.run for row in store.runs(OPEN)]:  # noqa: ASYNC110  # nothing tells of it
+                    await asyncio.sleep(0.01)
 
 
 async def test_a_run_that_is_cancelled_before_its_first_step_is_over() -> None:
