@@ -74,9 +74,8 @@ class RunQueue:
         """Begin as many runs as may be under way."""
         while not self._held and self._queue and len(self._running) < self._at_once:
             under_way = Counter(run.consumer for run in self._running)
-            self._begin(
-                min(self._queue, key=lambda run: under_way[run.consumer])
-            )  # the earliest among equals
+            # the earliest among equals
+            self._begin(min(self._queue, key=lambda run: under_way[run.consumer]))
 
     def _begin(self, run: Run) -> None:
         self._queue.remove(run)

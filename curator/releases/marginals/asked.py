@@ -19,13 +19,21 @@ CELLS_AT_ONCE = 2**20
 """Most counts of one question: a workload of three columns has more and is asked in parts."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Counts:
     """Oracle of pooled counts for mechanisms, which run in their own thread."""
 
     oracle: SumOracle
     binning: Binning
     loop: asyncio.AbstractEventLoop
+    _over: bool = False
+    _asking: asyncio.Task[list[NoisyTable]] | None = None
+
+    def cancel(self) -> None:
+        """Cancel the question on its way, and every later one: nobody waits for the mechanism any more."""
+        self._over = True
+        if self._asking is not None:
+            self._asking.cancel()
 
     async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
         """Exact pooled counts of every marginal, (cells,) each; one query to the owners."""
@@ -65,7 +73,13 @@ class Counts:
 
     async def _on_loop(self, asked: Coroutine[Any, Any, list[NoisyTable]]) -> list[NoisyTable]:
         """Await an answer of the oracle, which lives on another loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self.loop))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._answer(asked), self.loop))
+
+    async def _answer(self, asked: Coroutine[Any, Any, list[NoisyTable]]) -> list[NoisyTable]:
+        self._asking = asyncio.create_task(asked)
+        if self._over:
+            self._asking.cancel()
+        return await self._asking
 
     async def _measurements(
         self, cliques: Sequence[Clique], sigmas: Sequence[float] | None, groups: Sequence[Groups] = ()

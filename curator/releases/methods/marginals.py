@@ -124,9 +124,12 @@ class MarginalsMethod:
             products, epsilon = await self._products(Counts(oracle, finer_bins, loop), counted, epsilon)
         seen = SeenProducts.of(products, counted, finer_bins, binning, oracle.rows)
         # Fits between questions take seconds, so the mechanism runs in a thread with its own event loop.
-        release = await in_thread(
-            asyncio.run, self._run(mechanism, Counts(oracle, binning, loop), oracle, epsilon, seen)
-        )
+        counts = Counts(oracle, binning, loop)
+        try:
+            release = await in_thread(asyncio.run, self._run(mechanism, counts, oracle, epsilon, seen))
+        except asyncio.CancelledError:
+            counts.cancel()
+            raise
         return self._encoded(release, fine, products, binning, mechanism, owners)
 
     async def _fine(
