@@ -13,8 +13,8 @@ import pytest
 
 PACKAGES = """
     owner consumer curator.cells curator.run curator.runs curator.summary curator.sums fedkme.directives
-    fedkme.documents fedkme.embeddings fedkme.exchange fedkme.features.sums fedkme.sealed fedkme.secagg
-    fedkme.store fedkme.tables
+    fedkme.documents fedkme.drafts fedkme.embeddings fedkme.exchange fedkme.features.sums fedkme.sealed
+    fedkme.secagg fedkme.store fedkme.tables
 """
 """Packages and modules whose values may be private; values of others follow from what was released."""
 _BYTES = """

@@ -43,7 +43,7 @@ _CODE = re.compile(r"0\d.*")
 """Pattern of digits that are no number, such as a postal code."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RowsToCheck:
     """Rows to check: a file or the columns of a frame, with settings.
 
@@ -89,7 +89,7 @@ class RowsToCheck:
         return examine_parts(self.parts(file), schema, file, self.party, of_persons=self.of_persons)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class ColumnNeeds:
     """Faulty cells of a column, by what they may be.
 
