@@ -157,21 +157,28 @@ async def test_a_run_that_is_cancelled_as_it_ends_is_over(
 ) -> None:
     # A second cancel, or one that came while heads were exchanged, left the run open for the next process.
     after, reached, going = HeadExchange.after, asyncio.Event(), asyncio.Event()
+    cancel, heard = RunQueue.cancel, asyncio.Event()
 
     async def slowly(exchange: HeadExchange, run: str, connections: Sequence[Connection]) -> None:
         reached.set()
         await going.wait()
         await after(exchange, run, connections)
 
+    def noted(queue: RunQueue, run: Run) -> Run:
+        heard.set()
+        return cancel(queue, run)
+
     monkeypatch.setattr(HeadExchange, "after", slowly)
+    monkeypatch.setattr(RunQueue, "cancel", noted)
     async with market(tmp_path, ["a"]) as at:
         at.owner("a", count=2000)
         ear, answers = Ear(), list[asyncio.Future[str]]()
         asking = at.consumer(p=300 if "running" in moments else 6, ear=ear)
         for moment in moments:
             await (ear.heard("progress") if moment == "running" else reached.wait())
+            heard.clear()
             answers.append(asyncio.ensure_future(cancelled(at)))
-            await asyncio.sleep(0.1)
+            await heard.wait()
         going.set()
         status = "cancelled" if "running" in moments else "complete"
         assert await asyncio.gather(*answers) == [status] * len(moments)
