@@ -3,39 +3,46 @@
 Let u be the score of x and v that of y, functions of fine bins. Centred columns are vectors, and correlations
 the cosines of their angles. Angles obey the triangle inequality: that of x and y differs from that of u and v
 by at most the angle of x and u and that of y and v, wherever rows lie within bins and beyond the ends of the
-scores. The square of the sine of the angle of x and u is the least mean square of x - a u - b over the
-variance of x; it follows from counts of x alone, with a row at the end of its bin that is farther, and with a
-deviation of x that is less by the root mean square of half a bin. As u rises with x, the angle is at most a
-right one.
+scores. For any a > 0 the sine of the angle of x and u is at most the root mean square of x - a u - b over a
+times the deviation of u: a vector of length A turns by asin(E / A) at most where its end moves by E. That
+mean square follows from counts of x alone, with a row at the end of its bin that is farther. As u rises with
+x, the angle is at most a right one.
 
-**Gaps.** Rows without a number are in the bin of its stand-in value, and a correlation is of the rows that
-have both numbers. Let u and v be standardised over all rows, with the values c and d where the number is not
-there; A and B are the rows without the one and without the other, T both together, and P the share of the
-others. Sums over T are shares of all rows. Then the correlation over the others is
+**Gaps.** A correlation is of the rows that have both numbers, a share P. Rows without a number are in the bin
+of its stand-in value, whose score is c for x and d for y. Let n_i be the share of rows with x in cell i that
+lack y, and m_j that of rows with y in cell j that lack x; T lack both. Tables of each number with the gaps of
+the other tell all three. Sums over the rows with both, as shares of all rows, are
 
-    (E u v - S_uv - S_u S_v / P) / sqrt((1 - S_uu - S_u^2 / P) (1 - S_vv - S_v^2 / P)),
+    sum of u v = E u v - c sum_j m_j v_j - d sum_i n_i u_i - c d T,
+    sum of f(u) = E f(u) - f(c) (share without x) - sum_i n_i f_i,
 
-and S_u is c |A| with a sum of u over rows of B, of which nothing is known: at most the sum over as many rows
-that are farthest. The others are bounded likewise. The bound of an angle subtracts the same rows. The
-estimate supposes that gaps do not go with numbers: the shares of rows that have one and the other multiply,
-and rows of B are like others.
+where f_i is the mean over the rows of n_i. Nobody knows which rows of a cell lack y: the estimate takes the
+mean of all rows with x in the cell, and a bound takes as many of these as are farthest to one side. The bound
+is concave in n_i, so the noise of n moves it by no more than its slope at the told n does. In a cell that has
+fewer rows than n_i has noise, any part of them may lack y. Scores are centred at their means over the rows
+with both, where errors of these means are of second order. The least variance of a score is told by squares
+that are cut: wide scores of few rows have most of the noise.
 
 The correlation of u and v has normal noise, to first order: that of the released product, and that of means
-and squares of u and v. In a population, its sampling is bounded by fourth powers of the scores.
+and squares of u and v. A table of a number may share noise with its fine counts, so their deviations are
+added. In a population, its sampling is bounded by fourth powers of the scores.
 
-One thing is supposed: an angle is bounded as if there were no more rows than are counted where the counts by
-fine bins show mere noise. A few rows at the ends of wide public bounds would change any correlation, and no
-noisy count excludes them. Answers say so.
+One thing is supposed: bounds of rows within cells and of angles are as if there were no more rows than are
+counted where the counts by fine bins show mere noise. A few rows at the ends of wide public bounds would
+change any correlation, and no noisy count excludes them. Answers say so.
 """
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from fedkme.answers.evidence import ScoredNumber, ScoredPair
-from fedkme.answers.intervals import LEVEL, critical
+from fedkme.answers.intervals import DOUBT, FAR, LEVEL, ReleasedFigure, critical
 from fedkme.arrays import FloatArray
 
 Target = Literal["rows", "population"]
@@ -43,8 +50,14 @@ SUPPOSED = "; supposes no rows in fine bins that show mere noise"
 """Note in the method of an answer by products of scores."""
 _DOUBT, BOUND = 0.0025, 2.807
 """Chance that a bound of an angle is wrong, for each of its two means; deviations of their noise."""
+_BOUNDS_OF_GAPS = 10
+"""Most bounds by tables of gaps, each wrong with the chance DOUBT."""
 _CLEAR = 4.0
-"""Deviations of its noise that the variance of a score must exceed."""
+"""Deviations of its noise from which the variance of a score has an error of first order."""
+_CUTS = (2.0, 4.0, 9.0, 20.0, math.inf)
+"""Squares of standardised scores at which a lower bound on their mean may cut them."""
+_STEEPER = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0)
+"""Slopes of a number by its score, in that of least squares: far rows, and their noise, want a larger one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,40 +99,42 @@ def scored_correlation(pair: ScoredPair, sampled: int, together: int) -> Quantit
         sampled: N, for the population that the rows are drawn from; 0: for the rows.
         together: most rows of one person.
     """
-    lacking = [_most_gaps(number) for number in pair.numbers]
-    one, two = (
-        _Standardised(number, own, other)
-        for number, own, other in zip(pair.numbers, lacking, reversed(lacking), strict=True)
-    )
-    both = 1.0 - one.gaps - two.gaps
-    if not (one.is_told and two.is_told and both > 0.0):
+    neither, gaps = pair.neither, [number.gaps for number in pair.numbers]
+    both = 1.0 - gaps[0].estimate - gaps[1].estimate + neither.estimate
+    if not both > BOUND * (gaps[0].deviation + gaps[1].deviation + neither.deviation):
+        return UNTOLD
+    one, two = (_Standardised(number, neither, both) for number in pair.numbers)
+    if not (one.is_told and two.is_told):
         return UNTOLD
     units = math.sqrt(one.variance * two.variance)
-    ratio = (pair.product.estimate - one.mean * two.mean) / units
-    value = min(max(ratio, -1.0), 1.0)
-    squares = [(pair.product.deviation / units) ** 2]
-    for own, other in ((one, two), (two, one)):
-        by_mean = ratio * own.mean / own.variance - other.mean / units
-        slope = np.array([by_mean, -ratio / (2.0 * own.variance)])
-        squares.append(float(slope @ own.covariance @ slope))
-    noise, apart = math.fsum(squares), one.angle(both) + two.angle(both)
-    sampling = _sampling(value, one, two) / (sampled * both) if sampled else 0.0
-    doubts = 4 + sum(number.gaps is not None for number in pair.numbers)
-    width = critical(0.0, LEVEL + doubts * _DOUBT) * math.sqrt(noise + sampling * together)
-    # S_uv, and S_u S_v / P, in the names of the module
-    off = abs(one.at_gap) * two.lost(1) + abs(two.at_gap) * one.lost(1)
-    off += abs(one.at_gap * two.at_gap) * min(one.gaps, two.gaps) + one.shift * two.shift / both
-    left = math.sqrt(max(one.left(both), 0.0) * max(two.left(both), 0.0))
-    if not left > 0.0:
-        return UNTOLD
-    least, most = value - width - off, value + width + off
-    low = _turned(min(least, least / left), apart)
-    high = _turned(max(most, most / left), -apart)
-    value = min(max(float(value) / math.sqrt(one.thinned * two.thinned), low), high)
-    unseen = max((high - low) / 2.0 - width, 0.0)
-    return QuantityEstimate(
-        value, low, high, math.sqrt(noise), math.sqrt(sampling), unseen, SUPPOSED, bounded=True
+    product = pair.product.estimate - one.mean * two.everywhere - two.mean * one.everywhere
+    lacking = two.at_gap * one.lacking(one.unit) + one.at_gap * two.lacking(two.unit)
+    constant = one.mean * two.mean / units - neither.estimate * one.at_gap * two.at_gap
+    value = (product / units - lacking + constant) / both
+    noise = pair.product.deviation / units
+    noise = math.hypot(noise, one.noise_of_correlation(value, two), two.noise_of_correlation(value, one))
+    by_neither = sum(
+        b.at_gap * a.at_neither(a.unit) - value / 2.0 * a.at_neither(a.unit**2)
+        for a, b in ((one, two), (two, one))
     )
+    noise += abs(by_neither - one.at_gap * two.at_gap) * neither.deviation
+    noise += sum(abs(value) / 2.0 * each.at_gap**2 * each.number.gaps.deviation for each in (one, two))
+    noise, sampling = noise / both, _sampling(value, one, two) / (sampled * both) if sampled else 0.0
+    doubts = 4 * _DOUBT + _BOUNDS_OF_GAPS * DOUBT * any(share.deviation for share in gaps)
+    width = critical(0.0, LEVEL + doubts) * math.sqrt(noise**2 + sampling * together)
+    off = abs(two.at_gap) * one.shift + abs(one.at_gap) * two.shift + one.shift * two.shift
+    least, most = (
+        math.sqrt(max(a, 0.0) * max(b, 0.0)) for a, b in zip(one.variances, two.variances, strict=True)
+    )
+    if not least > 0.0:
+        return UNTOLD
+    apart = one.angle + two.angle
+    ends = value - width - off, value + width + off
+    low = _turned(min(ends[0] / least, ends[0] / most), apart)
+    high = _turned(max(ends[1] / least, ends[1] / most), -apart)
+    value = min(max(value, low), high)
+    unseen = max((high - low) / 2.0 - width, 0.0)
+    return QuantityEstimate(value, low, high, noise, math.sqrt(sampling), unseen, SUPPOSED, bounded=True)
 
 
 def _turned(cosine: float, angle: float) -> float:
@@ -128,92 +143,161 @@ def _turned(cosine: float, angle: float) -> float:
     return math.cos(min(max(turned, 0.0), math.pi))
 
 
-def _most_gaps(number: ScoredNumber) -> float:
-    """Upper bound on the share of rows without a number."""
-    if number.gaps is None:
-        return 0.0
-    return min(max(number.gaps.estimate + BOUND * number.gaps.deviation, 0.0), 1.0)
-
-
 class _Standardised:
-    """Score of a number, with its mean and variance over the rows.
+    """Score of a number, with its mean and variance over the rows that have both numbers."""
 
-    Attributes:
-        gaps: most rows without the number, as a share; they have its stand-in value.
-        others: most rows without the other number, of which nothing is known.
-    """
+    def __init__(self, number: ScoredNumber, neither: ReleasedFigure, both: float) -> None:
+        self.number, self.neither, self.both = number, neither, both
+        mass = np.bincount(number.cells, number.shares, len(number.lacking))
+        with_it = max(float(mass.sum()), 1e-12)
+        self.part = min(max((float(number.lacking.sum()) - neither.estimate) / with_it, 0.0), 1.0)
+        self.few = mass < np.sqrt(np.diag(number.noise))
+        self.lacks = np.where(self.few, self.part * mass, number.lacking - neither.estimate * self._at_cell)
+        (self.everywhere,), _ = number.law([number.scores])
+        self.mean = self.over(number.scores) / both
+        self.variance = self.over((number.scores - self.mean) ** 2) / both
+        self.unit = (number.scores - self.mean) / math.sqrt(max(self.variance, 1e-12))
+        self.at_gap = float(self.unit[number.stand_in])
 
-    def __init__(self, number: ScoredNumber, gaps: float, others: float) -> None:
-        self.number, self.gaps, self.others = number, gaps, others
-        (self.mean, square), self.covariance = number.law([number.scores, number.scores**2])
-        self.variance = float(square - self.mean**2)
+    @property
+    def _at_cell(self) -> FloatArray:
+        cells = self.number.cells
+        return np.asarray(np.arange(len(self.number.lacking)) == cells[self.number.stand_in], float)
+
+    def by_cell(self, values: FloatArray) -> FloatArray:
+        """Mean of a function over the rows of each cell that have the number."""
+        mass, count = self.number.shares + 1e-12, len(self.number.lacking)
+        summed = np.bincount(self.number.cells, mass * values, count)
+        return np.asarray(summed / np.maximum(np.bincount(self.number.cells, mass, count), 1e-12))
+
+    def lacking(self, values: FloatArray) -> float:
+        """Sum of a function over the rows that lack the other number alone, as the estimate has it."""
+        return float(self.lacks @ self.by_cell(values))
+
+    def at_neither(self, values: FloatArray) -> float:
+        """Mean of a function in the cell of the stand-in value."""
+        return float(np.where(self.few, 0.0, self._at_cell) @ self.by_cell(values))
+
+    def over(self, values: FloatArray) -> float:
+        """Sum of a function over the rows with both numbers, as a share of all rows."""
+        (mean,), _ = self.number.law([values])
+        return float(mean - values[self.number.stand_in] * self.number.gaps.estimate - self.lacking(values))
+
+    def _noise(self, values: FloatArray, lacking: FloatArray) -> float:
+        """Deviation of the noise in E f plus a sum over cells of rows that lack the other number."""
+        _, ((fine,),) = self.number.law([values])
+        return math.sqrt(float(fine)) + self._cells_noise(lacking)
+
+    def _cells_noise(self, values: FloatArray) -> float:
+        """Deviation of the noise in a sum over cells of rows that lack the other number."""
+        values = np.where(self.few, 0.0, values)
+        return math.sqrt(float(values @ self.number.noise @ values))
+
+    def _noise_over(self, values: FloatArray) -> float:
+        """Deviation of the noise in `over`."""
+        noise = self._noise(values, -self.by_cell(values))
+        noise += abs(float(values[self.number.stand_in])) * self.number.gaps.deviation
+        return noise + abs(self.at_neither(values)) * self.neither.deviation
+
+    @property
+    def square_noise(self) -> float:
+        """Deviation of the noise in the standardised variance, as a share of all rows."""
+        return self._noise_over(self.unit**2)
 
     @property
     def is_told(self) -> bool:
         """Check that the variance is told from 0."""
-        slope = np.array([-2.0 * self.mean, 1.0])
-        return self.variance > _CLEAR * math.sqrt(float(slope @ self.covariance @ slope))
+        return self.variance > 1e-9 and self.both > BOUND * self.square_noise
 
-    @property
-    def unit(self) -> FloatArray:
-        """Standardised score of each bin that has rows, else 0."""
-        unit = (self.number.scores - self.mean) / math.sqrt(self.variance)
-        return np.where(self.number.shares > 0.0, unit, 0.0)
+    def noise_of_correlation(self, value: float, other: _Standardised) -> float:
+        """Deviation of the noise that this number's counts have in the sum of products."""
+        mean, square = other.mean / math.sqrt(other.variance), value / 2.0 * self.unit**2
+        lacking = self.by_cell(square - other.at_gap * self.unit)
+        return self._noise(-mean * self.unit - square, lacking)
+
+    def beyond(self, values: FloatArray) -> float:
+        """Bound on what rows that lack the other number add to the sum of a function, over `lacking`."""
+        number, cells, count = self.number, self.number.cells, len(self.lacks)
+        if not number.lacking.any():
+            return 0.0
+        order = np.lexsort((-values, cells))
+        of, mass, f = cells[order], self.number.shares[order], values[order]
+        whole = np.bincount(of, mass, count)
+        before = np.cumsum(mass) - mass - (np.cumsum(whole) - whole)[of]
+        lacks, means = np.where(self.few, 0.0, np.clip(self.lacks, 0.0, whole)), self.by_cell(values)
+        slopes = np.full(count, math.inf)
+        next_row = (mass > 0.0) & (before <= lacks[of])
+        np.minimum.at(slopes, of[next_row], f[next_row])
+        slopes = np.where(np.isfinite(slopes), slopes, means) - means
+        most = float(np.clip(lacks[of] - before, 0.0, mass) @ f) - float(lacks @ means)
+        most += float(np.where(self.few, 0.0, slopes) @ (self.lacks - lacks))
+        away, part = values - means[cells], lacks / np.maximum(whole, 1e-12)
+        few = self.few[cells]
+        most += float(
+            np.where(few, number.shares, 0.0) @ np.maximum((1.0 - self.part) * values, -self.part * values)
+        )
+        of_counts = number.deviation(
+            np.where(few, 0.0, np.maximum(away - slopes[cells], 0.0) - part[cells] * away)
+        )
+        return max(most + FAR * (of_counts + self._cells_noise(slopes)), 0.0)
+
+    @cached_property
+    def shift(self) -> float:
+        """Bound on the mean standardised score, by rows that lack the other number."""
+        return max(self.beyond(self.unit), self.beyond(-self.unit)) / self.both
+
+    @cached_property
+    def variances(self) -> tuple[float, float]:
+        """Least and most standardised variance, whose noise is counted apart where it is of first order."""
+        square = self.unit**2
+        most = 1.0 + self.beyond(-square) / self.both
+        if self.both > _CLEAR * self.square_noise:
+            return 1.0 - self.beyond(square) / self.both - self.shift**2, most
+        return self.least, most + BOUND * self.square_noise / self.both
+
+    @cached_property
+    def least(self) -> float:
+        """Least standardised variance, if that of the estimate is 1."""
+
+        def lower(most: float) -> tuple[FloatArray, float]:
+            values = np.minimum(self.unit**2, most)
+            return values, self.beyond(values) + BOUND * self._noise_over(values)
+
+        def expected(most: float) -> float:
+            values, off = lower(most)
+            return float(self.number.shares @ values) - float(self.lacks @ self.by_cell(values)) - off
+
+        values, off = lower(max(_CUTS, key=expected))
+        return (self.over(values) - off) / self.both - self.shift**2
 
     @property
     def fourth(self) -> float:
-        """Mean of the fourth power of the standardised score."""
-        return float(self.number.shares @ self.unit**4)
+        """Mean of the fourth power of the standardised score, at most."""
+        return float(self.number.shares @ self.unit**4) / self.both
 
     @property
-    def at_gap(self) -> float:
-        """Standardised score of the stand-in value; 0 where every row has the number."""
-        if self.number.gaps is None:
-            return 0.0
-        return float(self.number.scores[self.number.stand_in] - self.mean) / math.sqrt(self.variance)
+    def angle(self) -> float:
+        """Bound on the angle of the number and its score."""
+        number, shares = self.number, self.number.shares / max(float(self.number.shares.sum()), 1e-12)
+        value, score = number.values - shares @ number.values, self.unit - shares @ self.unit
+        slope = float(shares @ value**2) / max(float(shares @ (value * score)), 1e-12)
 
-    def lost(self, power: int) -> float:
-        """Most that rows without the other number add to the mean of a power of |standardised score|."""
-        return _farthest(np.abs(self.unit) ** power, self.number.shares, self.others)
+        def rest(steeper: float) -> FloatArray:
+            """Square of the longest residual of each bin over that of the slope."""
+            return np.asarray(
+                (np.abs(value / (steeper * slope) - score) + number.within / (steeper * slope)) ** 2
+            )
 
-    @property
-    def shift(self) -> float:
-        """Bound on the sum of standardised scores over the rows that lack a number."""
-        return abs(self.at_gap) * self.gaps + self.lost(1)
+        def expected(steeper: float) -> float:
+            squares = rest(steeper)
+            return float(number.shares @ squares) + BOUND * number.deviation(squares)
 
-    def left(self, both: float) -> float:
-        """Least variance that the other rows leave, times their share, over the whole variance."""
-        return 1.0 - self.at_gap**2 * self.gaps - self.lost(2) - self.shift**2 / both
-
-    @property
-    def thinned(self) -> float:
-        """Part of the variance that is left, as in `left`, if rows that lack it are like the others."""
-        if self.number.gaps is None:
-            return 1.0
-        gaps = min(max(self.number.gaps.estimate, 0.0), self.gaps)
-        return max(1.0 - gaps - gaps * self.at_gap**2, 1e-3)
-
-    def angle(self, both: float) -> float:
-        """Bound on the angle of the number and its score, over rows of this share that have both numbers."""
-        number, shares = self.number, self.number.shares
-        value = number.values - shares @ number.values
-        unit = (number.scores - shares @ number.scores) / math.sqrt(self.variance)
-        slope = float(shares @ (unit * value)) / max(float(shares @ unit**2), 1e-12)
-        rest = (np.abs(value - slope * unit) + number.within) ** 2
-        missed = float(shares @ rest) + BOUND * number.deviation(rest)
-        whole = float(shares @ value**2) - BOUND * number.deviation(value**2)
-        at_gap = 0.0 if number.gaps is None else abs(float(value[number.stand_in]))
-        shift = at_gap * self.gaps + _farthest(np.abs(value), shares, self.others)
-        whole -= at_gap**2 * self.gaps + _farthest(value**2, shares, self.others) + shift**2 / both
-        root = math.sqrt(max(whole, 0.0)) - math.sqrt(float(shares @ number.within**2))
-        return math.asin(min(math.sqrt(missed) / root, 1.0)) if root > 0.0 else math.pi / 2.0
-
-
-def _farthest(values: FloatArray, shares: FloatArray, part: float) -> float:
-    """Sum of values, at least 0, over the part of all rows that have the largest, times their shares."""
-    order = np.argsort(-values)
-    above = np.cumsum(shares[order])
-    return float(values[order] @ (np.minimum(above, part) - np.minimum(above - shares[order], part)))
+        squares = rest(min(_STEEPER, key=expected))
+        by_cell = self.by_cell(squares)
+        lacking = float(self.lacks @ by_cell) - self.beyond(-squares) - FAR * self._cells_noise(by_cell)
+        missed = float(number.shares @ squares) - max(lacking, 0.0) + BOUND * number.deviation(squares)
+        whole = self.least * self.both
+        return math.asin(min(math.sqrt(max(missed, 0.0) / whole), 1.0)) if whole > 0.0 else math.pi / 2.0
 
 
 def _sampling(value: float, one: _Standardised, two: _Standardised) -> float:
@@ -225,6 +309,6 @@ def _sampling(value: float, one: _Standardised, two: _Standardised) -> float:
     """
     far, product = abs(value), (one.fourth * two.fourth) ** 0.25
     most = product + far * (math.sqrt(one.fourth) + math.sqrt(two.fourth)) / 2.0
-    widest = float(np.abs(one.unit).max() + np.abs(two.unit).max())
+    widest = sum(float(np.abs(each.unit[each.number.shares > 0.0]).max()) for each in (one, two))
     close = (1.0 - far) * product + far / 2.0 * widest * math.sqrt(2.0 * (1.0 - far))
     return float(min(most, close) ** 2)

@@ -29,18 +29,18 @@ table that was not measured, the bounds allow all rows to lie in the cell that i
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedkme.answers.evidence import Law, ScoredNumber, ScoredPair, Spread, outside, rows_together
-from fedkme.answers.functions import Function, columns_of, combined, equal, number_and_gap, taken_apart
+from fedkme.answers.evidence import Law, ScoredPair, Spread, added, outside, rows_together, scored_pair
+from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
 from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
 from fedkme.answers.points import CellPoints, OnGrid, cell_means, cell_points, points_of_bin
 from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
-from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
+from fedkme.features.counts import SCORE_STEPS, Clique
 from fedkme.releases.counts import StoredCounts
 from fedkme.releases.fine import FineShares, ToldMean
 from fedkme.tables.numbers import Numeric
@@ -105,7 +105,7 @@ class CountEvidence:
         if (pairs := self._number_and_gap(functions)) is not None:
             parts = [self._law(each, coefficients) for each in zip(*pairs, strict=True)]
             if not any(part.reason for part in parts):
-                return _added(*parts)
+                return added(*parts)
         law = self._law(functions, coefficients)
         if not law.reason:
             return law
@@ -114,36 +114,11 @@ class CountEvidence:
 
     def scored(self, one: str, two: str) -> ScoredPair | None:
         """Scores of two numbers by fine bins whose product was released."""
-        products, names = self._release.products, self.finer.names
-        if products is None:
-            return None
-        by_name = {names[each.column]: each for each in products.values}
-        if one == two or not {one, two} <= by_name.keys():
-            return None
-        numbers = []
-        for scores in (by_name[one], by_name[two]):
-            shares = self.fine((scores.column,)) or self._alone(scores.column)
-            if shares is None:
-                return None
-            numbers.append(self._scored_number(scores, shares))
-        mean = products.value_mean(by_name[one].column, by_name[two].column, self.rows)
-        return ScoredPair((numbers[0], numbers[1]), ReleasedFigure(mean, products.sigma / self.rows))
+        return None if self._release.products is None else scored_pair(self, self._release.products, one, two)
 
-    def _scored_number(self, scores: NumberScores, shares: FineShares) -> ScoredNumber:
-        finer = self.finer
-        column = columns_of(finer.coded)[finer.names[scores.column]]
-        assert isinstance(column, Numeric)
-        half = (np.diff(finer.edges(column)) - column.integer) / 2.0
-        within = np.concatenate([half, np.zeros(len(column.singles))])
-        score = np.array(scores.of) / SCORE_STEPS
-        middles = finer.middles(column)
-        number = ScoredNumber(score, middles, within, shares.denoised, shares.deviation, shares.law)
-        for mark, own in self.schema.gaps:
-            if own.name == column.name:
-                present = self._law([equal(mark.name, 0.0)], [1.0]).whole.middle
-                gaps = ReleasedFigure(1.0 - present.estimate, present.deviation)
-                return replace(number, gaps=gaps, stand_in=finer.stand_in(scores.column))
-        return number
+    def shares(self, place: int) -> FineShares | None:
+        """Shares of a number by fine bins, or by its own bins where it has few values; None: not counted."""
+        return self.fine((place,)) or self._alone(place)
 
     def _alone(self, place: int) -> FineShares | None:
         """Shares of a number of few values by its own bins; None where it was not counted."""
@@ -180,7 +155,7 @@ class CountEvidence:
         gaps = [middle - values.min(axis=within), values.max(axis=within) - middle]
         reach = float(np.abs(values).max())
         hidden = max(float(gap.max()) for gap in gaps) > _NOTHING * _size(tables)
-        estimates = self._linear(clique, [*tables, *gaps] if hidden else tables, len(tables))
+        estimates = self.linear(clique, [*tables, *gaps] if hidden else tables, len(tables))
         if isinstance(estimates, str):
             return replace(outside(len(tables), estimates), reach=reach)
         means, covariance, complete = estimates
@@ -199,7 +174,7 @@ class CountEvidence:
         whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), _no_noise(figure(1, 1, 0), reach))
         return Law(means[:count], covariance[:count, :count], whole, reach)
 
-    def _linear(
+    def linear(
         self, clique: Clique, tables: Sequence[FloatArray], needed: int
     ) -> tuple[FloatArray, FloatArray, bool] | str:
         """Estimate means of functions of a cell, of which the first `needed` are required.
@@ -362,17 +337,6 @@ class CountEvidence:
 def _no_noise(figure: ReleasedFigure, reach: float) -> ReleasedFigure:
     """Figure without its noise where the noise is rounding error alone."""
     return ReleasedFigure(figure.estimate) if figure.deviation <= _NOTHING * reach else figure
-
-
-def _added(one: Law, other: Law) -> Law:
-    """Law of the sums of functions of two columns, whose noise is independent."""
-
-    def add(a: ReleasedFigure, b: ReleasedFigure) -> ReleasedFigure:
-        return ReleasedFigure(a.estimate + b.estimate, math.hypot(a.deviation, b.deviation))
-
-    names = [each.name for each in fields(Between)]
-    whole = Between(*(add(getattr(one.whole, name), getattr(other.whole, name)) for name in names))
-    return Law(one.means + other.means, one.covariance + other.covariance, whole, one.reach + other.reach)
 
 
 def _combined(coefficients: Sequence[float], tables: Sequence[FloatArray]) -> FloatArray:

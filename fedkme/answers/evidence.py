@@ -5,15 +5,22 @@ Each kind of release has one implementation of `Evidence`; `fedkme.answers.folde
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
 
-from fedkme.answers.functions import Function
+from fedkme.answers.functions import Function, columns_of, gap_of
 from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
-from fedkme.arrays import FloatArray
+from fedkme.arrays import FloatArray, IntArray
+from fedkme.features.binning import Binning
+from fedkme.features.counts import SCORE_STEPS, Clique, NumberScores
+from fedkme.releases.counts import Products
+from fedkme.releases.fine import FineShares
+from fedkme.tables.names import NO_GAP
+from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema, rows_of_person
 
 
@@ -45,6 +52,17 @@ def outside(count: int, reason: str) -> Law:
     return Law(np.zeros(count), np.zeros((count, count)), between, 0.0, reason)
 
 
+def added(one: Law, other: Law) -> Law:
+    """Law of the sums of functions of two columns, whose noise is independent."""
+
+    def add(a: ReleasedFigure, b: ReleasedFigure) -> ReleasedFigure:
+        return ReleasedFigure(a.estimate + b.estimate, math.hypot(a.deviation, b.deviation))
+
+    names = [each.name for each in fields(Between)]
+    whole = Between(*(add(getattr(one.whole, name), getattr(other.whole, name)) for name in names))
+    return Law(one.means + other.means, one.covariance + other.covariance, whole, one.reach + other.reach)
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Mean square of a function over the rows, from which the variance of sampling follows.
@@ -65,6 +83,10 @@ class Spread:
         return Spread(factor * self.estimate, most, self.measured)
 
 
+NOBODY = ReleasedFigure(0.0)
+"""Share of no row, which is public."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class ScoredNumber:
     """A number by fine bins, with a score of each bin.
@@ -73,10 +95,13 @@ class ScoredNumber:
         scores: score of each bin, from -1 to 1, that rises with the number.
         values: middle of each bin.
         within: half of the width of each bin.
-        shares: denoised share of rows in each bin.
-        deviation: deviation of the noise in the mean of a function of a bin, by the denoised shares.
+        shares: denoised share of rows in each bin, of those that have the number.
+        deviation: deviation of the noise in the sum of a function over these, by the denoised shares.
         law: means of functions of a bin without bias, with the covariance of their noise.
-        gaps: share of rows without the number, all of which are in one bin; None: every row has it.
+        cells: cell of each bin by which the number was counted with the gaps of the other.
+        lacking: share of rows in each cell without the other number, unbiased.
+        noise: covariance of the noise in these shares.
+        gaps: share of rows without the number, all of which are in one bin.
         stand_in: that bin.
     """
 
@@ -86,7 +111,10 @@ class ScoredNumber:
     shares: FloatArray
     deviation: Callable[[FloatArray], float]
     law: Callable[[list[FloatArray]], tuple[FloatArray, FloatArray]]
-    gaps: ReleasedFigure | None = None
+    cells: IntArray
+    lacking: FloatArray
+    noise: FloatArray
+    gaps: ReleasedFigure = NOBODY
     stand_in: int = 0
 
 
@@ -97,10 +125,12 @@ class ScoredPair:
     Attributes:
         numbers: the numbers.
         product: mean of the product of both scores over the rows.
+        neither: share of rows without both numbers.
     """
 
     numbers: tuple[ScoredNumber, ScoredNumber]
     product: ReleasedFigure
+    neither: ReleasedFigure = NOBODY
 
 
 class Evidence(Protocol):
@@ -143,3 +173,80 @@ class Evidence(Protocol):
 def rows_together(schema: Schema, settings: Mapping[str, Any]) -> int:
     """Largest number of rows of one person, or of one group, by the public schema and settings."""
     return max(rows_of_person(schema), int(settings.get("group", 1)))
+
+
+class NumberEvidence(Evidence, Protocol):
+    """Evidence from counts of numbers by fine bins."""
+
+    @property
+    def finer(self) -> Binning:
+        """Coding of numbers by fine bins."""
+
+    def shares(self, place: int) -> FineShares | None:
+        """Shares of a number by fine bins, or by its own bins where it has few values; None: not counted."""
+
+    def linear(
+        self, clique: Clique, tables: Sequence[FloatArray], needed: int
+    ) -> tuple[FloatArray, FloatArray, bool] | str:
+        """Means of functions of a cell, the covariance of their noise, and whether all needed are told."""
+
+
+def scored_pair(evidence: NumberEvidence, products: Products, one: str, two: str) -> ScoredPair | None:
+    """Scores of two numbers by fine bins; None where their product or their counts were not released."""
+    scores = {evidence.finer.names[each.column]: each for each in products.values}
+    if one == two or not {one, two} <= scores.keys():
+        return None
+    marks = {number.name: mark.name for mark, number in evidence.schema.gaps}
+    first = _number(evidence, scores[one], marks.get(one), marks.get(two))
+    second = _number(evidence, scores[two], marks.get(two), marks.get(one))
+    if first is None or second is None:
+        return None
+    neither = NOBODY
+    if one in marks and two in marks:
+        neither = evidence.law([gap_of(marks[one]) * gap_of(marks[two])], [1.0]).whole.middle
+    mean = products.value_mean(scores[one].column, scores[two].column, evidence.rows)
+    return ScoredPair((first, second), ReleasedFigure(mean, products.sigma / evidence.rows), neither)
+
+
+def _number(
+    evidence: NumberEvidence, scores: NumberScores, own: str | None, other: str | None
+) -> ScoredNumber | None:
+    """A number with scores; `own` and `other` mark the gaps of the number and of the other, if any."""
+    finer, place = evidence.finer, scores.column
+    shares, column = evidence.shares(place), columns_of(finer.coded)[finer.names[place]]
+    lacking = None if shares is None else _lacking(evidence, place, len(shares.coarse), other)
+    if shares is None or lacking is None:
+        return None
+    assert isinstance(column, Numeric)
+    half = (np.diff(finer.edges(column)) - column.integer) / 2.0
+    gaps, stand_in, present, part = NOBODY, 0, shares, 1.0
+    if own is not None:
+        gaps, stand_in = evidence.law([gap_of(own)], [1.0]).whole.middle, finer.stand_in(place)
+        part = 1.0 - min(max(gaps.estimate, 0.0), 1.0 - 1e-9)
+        present = shares.without(stand_in, 1.0 - part)
+    return ScoredNumber(
+        np.array(scores.of) / SCORE_STEPS,
+        finer.middles(column),
+        np.concatenate([half, np.zeros(len(column.singles))]),
+        part * present.denoised,
+        lambda values: part * present.deviation(values),
+        shares.law,
+        shares.within,
+        *lacking,
+        gaps,
+        stand_in,
+    )
+
+
+def _lacking(
+    evidence: NumberEvidence, place: int, codes: int, mark: str | None
+) -> tuple[FloatArray, FloatArray] | None:
+    """Share of rows with each code of a number whose gap a column marks, with the covariance of the noise."""
+    if mark is None:
+        return np.zeros(codes), np.zeros((codes, codes))
+    at = evidence.finer.names.index(mark)
+    lacks = (np.arange(evidence.finer.sizes[at]) != NO_GAP).astype(np.float64)
+    first = place < at
+    tables = [np.outer(each, lacks) if first else np.outer(lacks, each) for each in np.eye(codes)]
+    told = evidence.linear((min(place, at), max(place, at)), tables, codes)
+    return None if isinstance(told, str) else (told[0], told[1])

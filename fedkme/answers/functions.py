@@ -86,6 +86,11 @@ def equal(name: str, code: float) -> Function:
     return Function(frozenset([name]), lambda values: (values[name] == code).astype(np.float64))
 
 
+def gap_of(mark: str) -> Function:
+    """Function that is 1 for the rows whose gap a column marks, else 0."""
+    return ONE - equal(mark, float(NO_GAP))
+
+
 def taken_apart(function: Function, schema: Schema) -> Function:
     """Replace a function by one that separates nullable numbers from their gaps, equal on all possible rows.
 

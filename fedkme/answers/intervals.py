@@ -19,7 +19,7 @@ SURE = 1.0 - 3.0 * DOUBT
 """Level of an interval on which another interval rests: it may include two doubtful bounds, too."""
 _STRIDE = 8
 """Stride of the search for the first place at which a noisy condition holds."""
-_FAR = NormalDist().inv_cdf(1.0 - DOUBT)
+FAR = NormalDist().inv_cdf(1.0 - DOUBT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class ReleasedFigure:
 
     def most(self) -> DoubtfulBound:
         """Upper bound on the true value."""
-        return DoubtfulBound(self.estimate + _FAR * self.deviation, DOUBT if self.deviation else 0.0)
+        return DoubtfulBound(self.estimate + FAR * self.deviation, DOUBT if self.deviation else 0.0)
 
     def least(self) -> DoubtfulBound:
         """Lower bound on the true value."""
-        return DoubtfulBound(self.estimate - _FAR * self.deviation, DOUBT if self.deviation else 0.0)
+        return DoubtfulBound(self.estimate - FAR * self.deviation, DOUBT if self.deviation else 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,11 @@ The outermost rows of a long run at an end get a run of their own, by its tail (
 All of this reads noisy counts and public numbers alone: post-processing, which costs nothing.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -255,6 +257,22 @@ class FineShares:
         more = self._weights * (self.coarse - self._summed(self.fine)) / self._sizes
         shares = self.fine + self._parts * more[self.within]
         return np.asarray(shares + self._parts * ((1.0 - shares.sum()) / self._parts.sum()))
+
+    def without(self, cell: int, part: float) -> FineShares:
+        """Shares of the rows that are left without a known part of all rows, which is in one fine cell."""
+        left, coarse = 1.0 - part, np.arange(len(self.coarse)) == self.within[cell]
+        told = self.told
+        if told is not None:
+            mean = (told.mean - part * float(told.scores[cell])) / left
+            told = replace(told, mean=mean, sigma=told.sigma / left)
+        return replace(
+            self,
+            fine=(self.fine - part * (np.arange(len(self.fine)) == cell)) / left,
+            sigma=self.sigma / left,
+            coarse=(self.coarse - part * coarse) / left,
+            variance=self.variance / left**2,
+            told=told,
+        )
 
     def law(self, functions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Estimate means of functions of a fine cell, (n,) each, with the covariance of their noise."""

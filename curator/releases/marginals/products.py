@@ -19,16 +19,17 @@ table of a pair where that would tell less (`rounds`). It sees no dependence tha
 
 **Scores of values.** u = (x - a) / b in the middle of a fine bin, cut to [-1, 1]. Wide ends tell of all rows,
 narrow ones have less noise beside the variance of u. Of a few quantiles the ends are those for which the
-noise of a correlation and the sine of the angle between u and x are least, by the denoised fine counts. One
-more score is 1 for every row: its products are the sums of all others, so means have the noise of one sum and
-not of all fine bins (`fedkme.releases.fine`).
+noise of a correlation and the sine of the angle between u and x are least, by the denoised fine counts. Rows
+without the number are left out of these, and their stand-in value has the mean score, if no more than a
+thousandth of the variance is lost. One more score is 1 for every row: its products are the sums of all
+others, so means have the noise of one sum and not of all fine bins (`fedkme.releases.fine`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,6 +49,8 @@ PRODUCTS_SHARE, MOST_PRODUCTS_SHARE, PRODUCTS_NOISE = 0.05, 0.1, 0.05
 PRODUCTS_NOISE, the share is as many times as large, up to the most."""
 TELLING = 0.15
 """Most noise of a rank correlation for which products are asked."""
+FEW_APART = 0.001
+"""Part of a score's variance up to which the numbers at a stand-in value may lose it."""
 _L1 = 0.4  # of E |x y| = 2 / pi of normal numbers: rows are dealt to have the correlation, without a table
 _RANK_VARIANCE = 1.0 / 3.0  # of scores that are even on [-1, 1]
 _FAR_QUANTILES = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
@@ -183,12 +186,17 @@ def _scored(finer: Binning, rows: int, total: float) -> tuple[list[int], list[in
 
     Numbers with gaps have scores by value where ranks are told well with these, too.
     """
-    nullable = {each.gaps_of for each in finer.schema.columns if isinstance(each, Category)}
+    nullable = _nullable(finer)
     numbers = [place for place, order in finer.orders.items() if len(order) > 1]
     if _noise(rows, total, len(numbers), len(numbers)) <= PRODUCTS_NOISE:
         return numbers, numbers
     whole = [place for place in numbers if finer.names[place] not in nullable]
     return numbers, whole if len(whole) > 1 else []
+
+
+def _nullable(finer: Binning) -> set[str | None]:
+    """Names of the numbers that may have gaps."""
+    return {each.gaps_of for each in finer.schema.columns if isinstance(each, Category)}
 
 
 def products_share(finer: Binning, rows: int, total: float) -> float:
@@ -216,19 +224,24 @@ def plan_products(
     numbers, with_values = _scored(finer, rows, total)
     if not len(numbers) >= 2 or len(numbers) + valued(len(with_values)) > MOST_SCORES:
         return None
-    sigma = products_sigma(cost, len(numbers), valued(len(with_values)))
+    sigma, nullable = products_sigma(cost, len(numbers), valued(len(with_values))), _nullable(finer)
     if sigma > TELLING * _RANK_VARIANCE * rows:
         return None
     ranks, values = list[NumberScores](), list[NumberScores]()
     for place in numbers:
         column = _numeric(columns, finer.names[place])
         order = np.asarray(finer.orders[place])
-        shares = _shares(counts.get(place), len(order), len(column.singles))
+        counted = counts.get(place)
+        shares = _shares(counted, len(order), len(column.singles))
         ranks.append(NumberScores(place, _steps(_ranks(shares[order]), order)))
         if place in with_values:
-            middles = np.sort(finer.middles(column))
-            of_bins = counts[place].sigma / rows if place in counts else 0.0
-            scores = _values(middles, shares[order], sigma / rows, of_bins)
+            gap = finer.stand_in(place) if finer.names[place] in nullable else None
+            if counted is not None and gap is not None:
+                shares = _without_gaps(counted, order, gap, len(column.singles))
+            of_bins = counted.sigma / rows if counted is not None else 0.0
+            scores = _values(np.sort(finer.middles(column)), shares[order], sigma / rows, of_bins)
+            if gap is not None:
+                scores = _neutral(scores, shares[order], int(np.flatnonzero(order == gap)[0]))
             values.append(NumberScores(place, _steps(scores, order)))
     return ProductsPlan(tuple(ranks), tuple(values), sigma)
 
@@ -257,6 +270,24 @@ def _shares(counted: Measurement | None, codes: int, atoms: int) -> FloatArray:
     )
     total = float(shares.sum())
     return shares / total if total > 0.0 else np.full(codes, 1.0 / codes)
+
+
+def _without_gaps(counted: Measurement, order: IntArray, stand_in: int, atoms: int) -> FloatArray:
+    """Denoised shares of a number's codes: that of a stand-in value has as many rows as those beside it."""
+    at, values = int(np.flatnonzero(order == stand_in)[0]), counted.values.copy()
+    beside = order[[place for place in (at - 1, at + 1) if 0 <= place < len(order)]]
+    values[stand_in] = min(values[stand_in], float(values[beside].mean()))
+    shares = _shares(replace(counted, values=values), len(order), atoms)
+    shares[stand_in] = min(shares[stand_in], float(shares[beside].mean()))
+    return np.asarray(shares / max(float(shares.sum()), 1e-300))
+
+
+def _neutral(scores: FloatArray, shares: FloatArray, stand_in: int) -> FloatArray:
+    """Scores with the mean one for the code of a stand-in value, if few rows have that number itself."""
+    mean = float(shares @ scores)
+    away = float(shares[stand_in]) * (scores[stand_in] - mean) ** 2
+    few = away <= FEW_APART * float(shares @ (scores - mean) ** 2)
+    return np.where(np.arange(len(scores)) == stand_in, mean, scores) if few else scores
 
 
 def ranked(shares: FloatArray, order: Sequence[int]) -> FloatArray:

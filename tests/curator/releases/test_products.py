@@ -158,7 +158,7 @@ GAPPY = Schema.model_validate(
 )
 
 
-@pytest.mark.parametrize("law", ["random", "high"])
+@pytest.mark.parametrize("law", ["random", "high", "half", "most high"])
 def test_every_correlation_of_numbers_with_gaps_is_of_the_rows_that_have_both(law: str) -> None:
     # Two columns of a sample with gaps let every number have some: then no correlation had an interval.
     random = np.random.default_rng(3)
@@ -166,6 +166,7 @@ def test_every_correlation_of_numbers_with_gaps_is_of_the_rows_that_have_both(la
     odd = 0.6 * even + 0.8 * random.normal(size=20_000)
     columns = np.clip(np.stack([even, odd, random.normal(size=20_000) - 0.4 * odd], axis=1), -5, 5)
     chances = {"random": np.full(20_000, 0.03), "high": 0.2 * (odd > 1.0)}
+    chances |= {"half": np.full(20_000, 0.5), "most high": np.where(even > 0.0, 0.8, 0.2)}
     gaps = np.stack([random.random(20_000) < chances[law], random.random(20_000) < 0.02], axis=1)
     gaps = np.column_stack([gaps, np.zeros(20_000, bool)])  # the last column has none, though it may
     filled = np.where(gaps, np.array([column.missing for _, column in GAPPY.gaps], float), columns)
@@ -176,7 +177,7 @@ def test_every_correlation_of_numbers_with_gaps_is_of_the_rows_that_have_both(la
     answers = ask(CountEvidence(release), questions, "rows")
     for answer, truth in zip(answers, in_rows(questions, rows, GAPPY), strict=True):
         assert answer.low <= truth <= answer.high, answer
-        assert answer.high - answer.low < 1.0, answer
+        assert answer.high - answer.low < 1.2, answer
 
 
 def test_scores_rise_with_the_number_and_ranks_are_even() -> None:
