@@ -167,15 +167,24 @@ def interrupt_on(numbers: Sequence[signal.Signals]) -> None:
     """Let signals raise KeyboardInterrupt, which no finalizer swallows.
 
     Python prints and forgets an exception that is raised in a `__del__` or a callback, of any library: the
-    first signal is then given again as soon as the finalizer is over.
+    first signal is then given again as soon as the finalizer is over. A timer does so, again and again: a
+    signal that comes just before a call which waits for something does not end that call.
     """
     for number in numbers:
         signal.signal(number, signal.default_int_handler)
+    due: list[signal.Signals] = []
+
+    def give_again(*_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        if due:  # else the timer rang twice
+            signal.raise_signal(due.pop())
 
     def report(lost: sys.UnraisableHookArgs) -> None:
-        if numbers and issubclass(lost.exc_type, KeyboardInterrupt):
-            again = (threading.main_thread().ident, numbers[0])
-            threading.Timer(_FINALIZER_S, signal.pthread_kill, again).start()
+        of_signal = threading.current_thread() is threading.main_thread()
+        if numbers and of_signal and issubclass(lost.exc_type, KeyboardInterrupt):
+            due[:] = numbers[:1]
+            signal.signal(signal.SIGALRM, give_again)
+            signal.setitimer(signal.ITIMER_REAL, _FINALIZER_S, _FINALIZER_S)
         else:
             sys.__unraisablehook__(lost)
 
