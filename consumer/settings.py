@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedkme.cells.directions import MOST_PICKS, USUAL_PICKS
+from fedkme.cells.directions import MOST_PICKS
 from fedkme.config import Settings
 from fedkme.party import ConsumerName, StoredPartySettings
 from fedkme.privacy.budget import WindowBudget
@@ -38,9 +38,9 @@ class RequestSettings(Settings):
     asks: int = Field(1, ge=1, lt=2**31)
     """Number of requests planned for D_v, each of which costs `privacy`. Counts by cells get the noise that
     costs least over that number of requests: Gaussian in place of discrete Laplace from two on."""
-    picks: int = Field(USUAL_PICKS, ge=0, le=MOST_PICKS)
-    """Most directions that D_v may pick from a plan's menu; a plan with more is refused before D_v is read.
-    With 0, D_v picks none, and all of its epsilon is for counts."""
+    picks: int = Field(MOST_PICKS, ge=0, le=MOST_PICKS)
+    """Most directions, or margins, that D_v may pick from a plan's menu; a plan with more is refused before
+    D_v is read. With 0, D_v picks none, and all of its epsilon is for counts."""
     target: AnyTarget = GaussianSettings()
     """Protection of g~, the mean of h1 over D_v."""
     real_rows: bool = True

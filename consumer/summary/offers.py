@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from consumer.gate import ConsumerGate
 from consumer.sealed_rows import RunKeys, opened
 from consumer.settings import KernelSettings, RequestSettings
-from fedkme.cells.codebook import code_book_from_json
-from fedkme.cells.directions import Menu, chosen_book, histogram_of, menu_from_json, pick, scores
+from fedkme.cells.codebook import CodeBook, code_book_from_json
+from fedkme.cells.directions import Menu, chosen_book, histogram_of, pick, scores
 from fedkme.cells.histogram import CountNoise, HistogramNoise, noisy_counts, on_integers
 from fedkme.cells.repeated_requests import deviation_of_asks, noise_of_asks
 from fedkme.embeddings.kernels import domain_gamma
@@ -22,6 +22,8 @@ from fedkme.embeddings.summary_weights import beside_classes
 from fedkme.errors import BudgetError, ConfigError
 from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
+from fedkme.margins.model import PoolModel, menu_from_json
+from fedkme.margins.picks import MarginNoise, margin_noise, picked_margins
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import WindowBudget, check_budget, check_target
 from fedkme.privacy.events import OWNERS, Disclosure, Event, repeated, validation_of
@@ -32,7 +34,7 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 
-def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | None, CountNoise]:
+def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | PoolModel | None, CountNoise]:
     """Menu from which D_v picks directions, and the noise of its counts, by the plan.
 
     Picks cost a share of pure epsilon: there are none with Gaussian counts, or if the consumer wants none.
@@ -48,6 +50,8 @@ def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | None, C
         cause = f"the plan lets D_v pick {menu.picks} directions, and the consumer allows {request.picks}"
         remedy = "Raise 'picks' of the request, or ask a curator whose 'cells.picks' is no more."
         raise ConfigError(cause, remedy)
+    if isinstance(menu, PoolModel):
+        return menu, margin_noise(request.privacy, menu.picks, menu.share)
     return menu, histogram_of(menu, request.privacy.of_row)
 
 
@@ -212,7 +216,20 @@ def _count(
     """Pick D_v's directions, and count D_v by the resulting cells, with noise, (B,)."""
     book, (menu, how) = code_book_from_json(plan.code_book, schema), counting(request, plan)
     rows, epsilon, picks = schema.encode(validation.values), request.privacy.of_row, tuple[int, ...]()
+    if isinstance(menu, PoolModel):
+        assert isinstance(how, MarginNoise), "`counting` made both"
+        codes, choices, noise = (
+            menu.codes_of(rows, validation.labels),
+            noise_for("picks"),
+            noise_for("histogram"),
+        )
+        picks, histogram = picked_margins(menu, codes, how, menu.event(epsilon), choices, on_integers(noise))
+        gate.pass_picks(run, menu.event(epsilon), picks, histogram)
+        gate.pass_histogram(run, how, histogram)
+        return picks, histogram
     if menu is not None:
+        if not isinstance(book, CodeBook):
+            raise ConfigError("a menu of directions without cells to cut", "Compare the parties' versions.")
         score = scores(menu, book, rows)
         picks = pick(menu, score, len(rows), menu.event(epsilon), noise_for("picks"))
         book = chosen_book(book, menu, picks)

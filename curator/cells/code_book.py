@@ -17,7 +17,7 @@ from curator.summary.settings import MOST_DIMENSION, SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.arrays import whole
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
-from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
+from fedkme.cells.codebook import AnyBook, code_book_from_json, kmeans_book, sketch_book
 from fedkme.cells.directions import MOST_OF_PICKS, Menu, pick_rule
 from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.menu import make_menu, offers_columns
@@ -26,6 +26,7 @@ from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.exchange import Coalition, SummaryRequest
 from fedkme.features.sums import Layout
+from fedkme.margins.model import PoolModel
 from fedkme.privacy.gaussian import row_epsilon
 from fedkme.protocol import IntendedSummary, Invitation, Security, SumTerms
 from fedkme.protocols import SKETCH, variant
@@ -42,15 +43,15 @@ class PublicCells:
 
     Owners count each by class where there are `classes`; `sketch_share` of their epsilon went into them.
     Where owners count in coalitions, these are `groups`, and `coalitions` what they have counted; else D_v
-    may pick the first sign bits from a `menu`.
+    may pick the first sign bits from a `menu`, or margins over a model of the pool.
     """
 
-    book: CodeBook
+    book: AnyBook
     classes: int
     sketch_share: float
     groups: tuple[tuple[str, ...], ...] = ()
     coalitions: tuple[Coalition, ...] = ()
-    menu: Menu | None = None
+    menu: Menu | PoolModel | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values of cells before any count by them; `cells_from_json` reads the values back."""
@@ -178,6 +179,8 @@ def no_menu_reason(settings: SummarySettings, schema: Schema, coalitions: bool =
     if not cells.picks:
         return ""
     remedy = "leave out 'cells.picks'"
+    if cells.code_book == "release":
+        return ""
     if cells.code_book == "seeds":
         cause = "cells of public seeds have no menu"
         remedy = f"set 'cells.code_book' to \"sketch\", or {remedy}"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.cells.coalitions import pooled, split
+from curator.cells.density_orders import orders_by_density
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.orders import Histograms, Orders, make_orders, uniform_share
 from curator.owners.session import OwnerSession
@@ -23,13 +24,15 @@ from curator.run.roster import LEAVING, Roster
 from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.task import fault_of_draw, fault_of_sent
 from fedkme.arrays import IntArray
-from fedkme.cells.codebook import CodeBook, Counting
+from fedkme.cells.codebook import AnyBook, Counting
 from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.directives import FillOrder
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import beside_classes, in_some_form
 from fedkme.errors import FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.exchange import Coalition
+from fedkme.margins.density import DensityBook
+from fedkme.margins.picks import Tilt
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellTerms, Closing, Invitation
@@ -66,13 +69,14 @@ class CellTask:
         coalitions: owners that have counted together, with their counts; no owner is asked for a histogram
             then.
         validation_classes: classes of the rows of `validation`, (m,), where D_v has labels.
+        tilt: what D_v's margins over a model of the pool give, in a run by margins.
     """
 
     run: str
     rows: int
     rho: float
     schema: Schema
-    book: CodeBook
+    book: AnyBook
     gamma: float
     noise: HistogramNoise | None
     histogram: IntArray
@@ -86,6 +90,7 @@ class CellTask:
     validation_noise: CountNoise | None = None
     coalitions: tuple[Coalition, ...] = ()
     validation_classes: IntArray | None = None
+    tilt: Tilt | None = None
 
     @property
     def asked(self) -> int:
@@ -232,6 +237,10 @@ def _orders(task: CellTask, counted: Mapping[str, IntArray], sizes: Mapping[str,
 
 
 def _make(task: CellTask, counts: IntArray, rows: IntArray, variance: float) -> Orders:
+    total = min(task.asked, int(rows.sum()))
+    if isinstance(task.book, DensityBook):
+        share, absent = (0.0, 0.0) if task.tilt is None else (task.tilt.uniform, task.tilt.absent)
+        return orders_by_density(counts, rows, total, share, absent, task.uniform or 0.0)
     histograms = Histograms(
         counts,
         rows,
@@ -242,7 +251,7 @@ def _make(task: CellTask, counts: IntArray, rows: IntArray, variance: float) -> 
         validation_variance=0.0 if task.validation_noise is None else task.validation_noise.variance,
     )
     uniform = uniform_share(histograms) if task.uniform is None else task.uniform
-    return make_orders(histograms, min(task.asked, int(rows.sum())), uniform=uniform)
+    return make_orders(histograms, total, uniform=uniform)
 
 
 async def _delivered_places(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:

@@ -9,6 +9,7 @@ not end with the consumer's call: a second attempt would find owners that have l
 
 import asyncio
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -23,11 +24,13 @@ from curator.cells.code_book import (
     of_seeds,
     sketch_invitation,
 )
+from curator.cells.pool_model import of_release, release_of_pool
 from curator.planning.formulas import held_rows
 from curator.run.run import Run
 from curator.runs.context import RunContext
 from curator.runs.sums import run_sums, security_of
 from curator.summary.settings import SummarySettings
+from curator.sums.answers import NoisyAnswer
 from curator.sums.charges import Settle, charge_ended
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
@@ -37,6 +40,8 @@ from fedkme.cells.plan import share_for
 from fedkme.documents import Fault, RunDocument
 from fedkme.errors import FedkmeError, ProtocolError, StoreError, error_of
 from fedkme.exchange import CellsPlan
+from fedkme.margins.picks import RELEASE_SHARE
+from fedkme.ops.threads import in_thread
 from fedkme.wire.journals import run_document_to_bytes
 
 _SKETCH = "sketch/"
@@ -151,9 +156,16 @@ class Agreement:
     def _share(self, run: Run, owners: Sequence[str]) -> float:
         """Share of owners' epsilon for the sketch, by the sizes that they said when they joined."""
         context, document = self._context, run.document
+        if self._by_margins(run):
+            return RELEASE_SHARE
         rows = sum(held_rows(owners, context.members.sizes())) or None
         deviation = context.summary_of(document).owner_noise().sketch_deviation
         return share_for(rows, len(context.schema.classes), deviation, document.summary.labelled)
+
+    def _by_margins(self, run: Run) -> bool:
+        """Say whether D_v gives margins over a release of the pool: once, as each request costs a release."""
+        summary = self._context.summary_of(run.document)
+        return summary.cells.code_book == "release" and not run.document.summary.count_deviation
 
     def _in_coalitions(self, summary: SummarySettings, names: Sequence[str], share: float) -> bool:
         """Say whether owners will count together: by settings, or by the sizes that they said."""
@@ -175,7 +187,7 @@ class Agreement:
             enough = len(here) >= quorum
             owners = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
             share = self._share(run, owners)
-            together = self._in_coalitions(summary, owners, share)
+            together = not self._by_margins(run) and self._in_coalitions(summary, owners, share)
             attempt = {"owners": owners, "share": share, "coalitions": together}
             self._note(run, **attempt)
             self._warn_of_picks(run, together)
@@ -189,12 +201,24 @@ class Agreement:
             "" if document.planned.choice is None else document.planned.choice.line,
         )
         members.enlist(invitation.run, names)
-        sessions = [SumSession(members.connection(name), invitation.run) for name in names]
         seed = document.planned.features.seed
         left = [Fault(**fault) for fault in attempt.get("left", ())]
+        stored = [NoisyAnswer.from_bytes(b64decode(each)) for each in attempt.get("answers", ())]
+        before = stored[-1].owners if stored else names  # an owner that was lost since is not asked
+        sessions = [SumSession(members.connection(name), invitation.run) for name in names if name in before]
+
+        def settled(settle: Settle, answer: NoisyAnswer) -> None:
+            stored.append(answer)
+            answers = [b64encode(each.to_bytes()).decode("ascii") for each in stored]
+            result = {"answers": answers, "left": [*map(asdict, left)]}
+            settle(lambda: self._note(run, **attempt | result))
 
         async def ask(sums: OwnerSums, settle: Settle) -> PublicCells:
             await sums.invite()
+            if self._by_margins(run):
+                sums.restore(tuple(stored), partial(settled, settle))
+                method = await in_thread(release_of_pool, summary, context.schema, seed, share)
+                return await of_release(summary, context.schema, method, sums, document.summary, seed, share)
             if "cells" in attempt:  # that owners may have been told: the very same are asked for again
                 sums.resume(1, attempt["drawn"])
                 return await counted(summary, sums, cells_from_json(attempt["cells"], context.schema))

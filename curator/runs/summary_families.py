@@ -4,8 +4,12 @@ The lifecycle of a run plans and carries out any summary by `Family`: the agreem
 offers, and the run's body.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
@@ -18,14 +22,18 @@ from curator.runs.public_draws import reference_rows
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
 from curator.summary.task import HashedContent, SummaryTask
-from fedkme.cells.codebook import CodeBook, code_book_from_json
-from fedkme.cells.directions import chosen_book, menu_from_json
+from fedkme.arrays import IntArray
+from fedkme.cells.codebook import AnyBook, code_book_from_json
+from fedkme.cells.directions import chosen_book
 from fedkme.cells.histogram import CountNoise, noise_of_event
 from fedkme.documents import RunDocument
 from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer, Plan
 from fedkme.features.fourier import RandomFourier
 from fedkme.features.hashes import fault_of_hashes
+from fedkme.margins.density import DensityBook
+from fedkme.margins.model import PoolModel, menu_from_json
+from fedkme.margins.picks import Tilt, margins_of, tilt_of
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.sealed.group import Gift
@@ -129,6 +137,21 @@ def check_secret_draw(plan: Plan, offer: Offer, schema: Schema) -> None:
         raise ProtocolError(f"reference hashes of the consumer: {why}")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedTarget:
+    """D_v as a run counts it.
+
+    Attributes:
+        book: cells in which all parties count.
+        histogram: D_v by these cells; all of D_v is in the cell of rows like D_v.
+        tilt: what D_v's margins give, where it picked some over a model of the pool.
+    """
+
+    book: AnyBook
+    histogram: IntArray
+    tilt: Tilt | None = None
+
+
 class CellsFamily:
     """Family of summaries by cells.
 
@@ -154,10 +177,7 @@ class CellsFamily:
         Raises:
             ProtocolError: the histogram has another number of cells, or the offer picks unknown directions.
         """
-        cells = self._book(_cells(document), offer).cells
-        if offer.histogram is not None and len(offer.histogram) != cells:
-            cause = f"a histogram has {len(offer.histogram)} cells and the run {cells}"
-            raise ProtocolError(cause, "Check the peer's software.")
+        self._counted(document, offer)
 
     def prunes(self, document: RunDocument) -> bool:
         """Return True: the consumer gets more than p rows and keeps the best, wherever D_v is."""
@@ -174,7 +194,7 @@ class CellsFamily:
         context, document = self._context, run.document
         settings, cells = context.summary_of(document), _cells(document)
         offer = document.offered
-        gate, book = CellDisclosures(run.name, ledger, run.consumer), self._book(cells, offer)
+        gate, counted = CellDisclosures(run.name, ledger, run.consumer), self._counted(document, offer)
         if offer.histogram is None:
             raise no_draw_error(run.name)
         gate.receive_target(offer.histogram, offer)
@@ -184,10 +204,10 @@ class CellsFamily:
             document.summary.rows,
             cells.rho,
             context.schema,
-            book,
+            counted.book,
             cells.gamma,
             None if document.coalitions else settings.owner_noise(cells.sketch_share).histogram,
-            offer.histogram,
+            counted.histogram,
             document.summary.validation_rows,
             encoded,
             cells.classes,
@@ -198,15 +218,34 @@ class CellsFamily:
             declared_noise(offer),
             document.coalitions,
             offer.validation_classes,
+            counted.tilt,
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate
         )
 
-    def _book(self, cells: CellsPlan, offer: Offer) -> CodeBook:
-        """Code book by which all parties count: a function of plan and offer, also after a restart."""
+    def _counted(self, document: RunDocument, offer: Offer) -> CountedTarget:
+        """D_v as it was counted, by a book that is a function of plan and offer, also after a restart.
+
+        Raises:
+            ProtocolError: as `check`.
+        """
+        cells, schema = _cells(document), self._context.schema
+        book = code_book_from_json(cells.code_book, schema)
         menu = None if cells.menu is None else menu_from_json(cells.menu)
-        return chosen_book(code_book_from_json(cells.code_book, self._context.schema), menu, offer.picks)
+        histogram = np.zeros(0, np.int64) if offer.histogram is None else offer.histogram
+        if isinstance(menu, PoolModel) and offer.picks and offer.histogram is not None:
+            rows, law = document.summary.validation_rows, declared_noise(offer)
+            deviation = 0.0 if law is None else math.sqrt(law.variance * len(offer.picks))
+            margins = margins_of(menu, offer.picks, offer.histogram)
+            tilt = tilt_of(menu, margins, rows, deviation, schema, book.seed)
+            return CountedTarget(tilt.book, np.array([0, rows]), tilt)
+        if not isinstance(book, DensityBook) and not isinstance(menu, PoolModel):
+            book = chosen_book(book, menu, offer.picks)
+        if offer.histogram is not None and len(histogram) != book.cells:
+            cause = f"a histogram has {len(histogram)} cells and the run {book.cells}"
+            raise ProtocolError(cause, "Check the peer's software.")
+        return CountedTarget(book, histogram)
 
 
 def declared_noise(offer: Offer) -> CountNoise | None:

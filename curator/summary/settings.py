@@ -31,10 +31,11 @@ class CellsSettings(Settings):
     then never worse than a summary of as many uniform rows alone. None: a quarter where D_v is small compared
     with its noise, else half where D_v looks like the pool, else 0; or D_v's share in cells where no owner
     has rows, if that share is larger (docs/decisions/008)."""
-    code_book: Literal["auto", "seeds", "sketch"] = "auto"
+    code_book: Literal["auto", "seeds", "sketch", "release"] = "auto"
     """Source of the public cells: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
-    second moments of owners' rows, for a part of their epsilon, with sums by class where labels help.
-    `auto`: a sketch."""
+    second moments of owners' rows, for a part of their epsilon, with sums by class where labels help;
+    `release`, a release of owners' rows for most of their epsilon, of which D_v picks columns and gives their
+    margins (docs/decisions/009), once: for a request of several, a sketch. `auto`: a sketch."""
     bits: int | None = Field(None, ge=2, le=8)
     """The code book has 2^bits cells; None: as many as the noise of the histograms allows."""
     coalitions: bool | None = None
@@ -54,8 +55,8 @@ class CellsSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.coalitions and self.code_book == "seeds":
-            raise ValueError("coalitions need a sketch, and the code book is made from public seeds")
+        if self.coalitions and self.code_book in ("seeds", "release"):
+            raise ValueError("coalitions need a sketch, and the code book is of public seeds or of a release")
         picks = USUAL_PICKS if self.picks is None else self.picks
         if picks * (self.pick_share or 0.0) > MOST_OF_PICKS:
             cause = "directions that D_v picks may have half of its epsilon, and the rest is for counts"

@@ -16,6 +16,7 @@ from fedkme.arrays import COORDINATES, FloatArray, IntArray, Rows
 from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch, checked_labels
 from fedkme.errors import ConfigError, DataError
+from fedkme.margins.density import BEYOND, DensityBook, density_from_json
 from fedkme.tables.schema import Schema
 
 Kind = Literal["kmeans", "sketch", "classes"]
@@ -24,8 +25,6 @@ _LLOYD_STEPS = 50
 _BLOCK_ROWS = 4096
 MOST_CELLS = 4096
 _AXES = {"centres": 2, "origin": 1, "directions": 2, "weights": 2, "offsets": 1, "along": 2, "edges": 2}
-BEYOND = COORDINATES.high
-"""Edge that no row exceeds."""
 LEADING = 48
 """Number of leading eigenvectors of a noisy covariance in whose span classes are separated. In the span of
 the others, noise hides the differences. Taking the leading ones is post-processing of the release."""
@@ -76,6 +75,11 @@ class CodeBook:
             and len(shapes["offsets"]) == 1
             and shapes["weights"] == (*shapes["offsets"], self.spec.dimension)
         )
+
+    @property
+    def seed(self) -> int:
+        """Public seed of owners' choice among rows."""
+        return self.spec.seed
 
     @property
     def cells(self) -> int:
@@ -142,13 +146,19 @@ class CodeBook:
         return cells
 
 
-def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> CodeBook:
-    """Read what `CodeBook.to_json` wrote.
+AnyBook = CodeBook | DensityBook
+"""A public partition, by any rule."""
+
+
+def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> AnyBook:
+    """Read what `to_json` of a code book, or of a density, wrote.
 
     Raises:
         ConfigError: the values are not a code book.
     """
     try:
+        if plain["kind"] == DensityBook.kind:
+            return density_from_json(plain, schema)
         return CodeBook(plain["kind"], ProjectionSpec(**plain["spec"]), plain["arrays"], schema)
     except (KeyError, TypeError, AttributeError):
         raise ConfigError("this is no code book", "Compare the parties' versions.") from None
@@ -293,7 +303,7 @@ class Counting:
         classes: C; 0: rows are counted by cells alone.
     """
 
-    book: CodeBook
+    book: AnyBook
     classes: int = 0
 
     @property

@@ -46,8 +46,9 @@ class IntegerNoise(Protocol):
 class CountNoise(Protocol):
     """Noise on the counts of a histogram."""
 
-    sensitivity: ClassVar[float]
-    """Sensitivity of the counts, replace-one, in the norm that the noise is for."""
+    @property
+    def sensitivity(self) -> float:
+        """Sensitivity of the counts, replace-one, in the norm that the noise is for."""
 
     @property
     def event(self) -> Event:

@@ -9,12 +9,13 @@ from fedkme.cells.codebook import Counting, code_book_from_json
 from fedkme.cells.histogram import noisy_counts, on_integers
 from fedkme.directives import SHARES, FillOrder
 from fedkme.errors import ConfigError, ProtocolError, fault_of_curator
+from fedkme.margins.density import DensityBook
 from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import is_sealed, names
 from fedkme.sealed.rows import AnyRow
 from fedkme.tables.table import Row
 from owner.cells.answer_schedule import Pace, measured
-from owner.cells.fill import drawn_rows, fill_order
+from owner.cells.fill import design, drawn_rows, fill_order
 from owner.keyring import RowSender, Sealer, lost_keys
 
 _MOST_BOXES = 2**16
@@ -133,10 +134,13 @@ class HistogramResponder(RowSender):
         table = self._offered
         if self._pace is not None:
             self.answer_s = self._pace.answer_s(len(table), order.count)
-        rows = self._schema.encode(table.values)
+        rows, book = self._schema.encode(table.values), counting.book
         drawn = drawn_rows(len(rows), order.uniform, self._noise)
-        seed = counting.book.spec.seed
-        chosen = fill_order(rows, self._cells(counting), order, drawn, terms.gamma, seed)
+        if isinstance(book, DensityBook):
+            weights = book.weights_of(rows, table.labels)
+            chosen = design(rows, weights, order.count, terms.gamma, drawn, book.seed)
+        else:
+            chosen = fill_order(rows, self._cells(counting), order, drawn, terms.gamma, book.seed)
         sent = len(chosen) if sealer is None else order.count
         consumer = "" if sealer is None else invitation.consumer
         self._gate.pass_rows(invitation.run, round_number, range(sent), sealed_for=consumer)

@@ -15,7 +15,7 @@ import pytest
 
 import consumer.runs
 from consumer.summary.offers import finish
-from fedkme.cells.codebook import code_book_from_json, kmeans_book
+from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book
 from fedkme.cells.directions import menu_from_json, scores
 from fedkme.cells.projection import spec_for
 from fedkme.errors import FedkmeError
@@ -77,6 +77,7 @@ def check_consumer(message: summaries_pb2.Plan) -> bool:
         book = code_book_from_json(plan.cells.code_book, PLAIN)
         if plan.cells.menu is not None:
             menu = menu_from_json(plan.cells.menu)
+            assert isinstance(book, CodeBook)
             score = [scores(menu, book, each) for each in encoded]
             assert np.abs(score[0] - score[1]).max() <= 1.0
         if first.picks == other.picks:

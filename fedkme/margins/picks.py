@@ -1,0 +1,299 @@
+"""Margins of D_v, picked one by one over a public model of the pool, and the density that follows from them.
+
+The model is synthetic rows of a release of all owners' rows, which owners paid for. D_v picks the column in
+which it is farthest from the model and releases a noisy margin of it; the model is tilted to all margins so
+far, and D_v picks the next column by the tilted model: a column that says the same again has no score. The
+density of the tilted model over the pool, a product of one factor for each picked column, is public
+(fedkme.margins.density).
+
+Relation: replace one row of D_v, m and the model public. Unit: rows. With counts h of a column and its law P
+by the tilted model, the score is |h - m P|_1 / 2, in whole multiples of 2^-21.
+
+**Sensitivity.** A replaced row moves h by 2 in L1 at most, so every score by 1: a pick's loss lies in an
+interval of length epsilon_s (`BoundedRange`), for any model, even that of a lying curator. A margin is a
+histogram: one row moves it by sqrt 2 in L2. P is a function of the model and of earlier margins. So k picks
+and k margins compose adaptively, and k margins with noise s on each count are one Gaussian of multiplier
+s / sqrt(2 k); `margin_noise` finds the least s at which all is (epsilon, delta)-DP.
+
+**Shrinkage.** A margin t is replaced by P + a (t - P), a = max(0, 1 - DOUBT B V / |t - P|^2) for B bins with
+noise of variance V: what noise explains of the distance is left to the model.
+
+**Uniform rows.** Let D be the divergence of the tilted model from the model, in nats: exp(-D) is about the
+share of the pool that is like D_v. Where D is at most NEAR, D_v is near the pool, and a density from noisy
+margins leaves out rows that D_v has: a share exp(-D) of the rows, at most HALF, is uniform. D is a function
+of what is released. Constants: lab/tried/summaries.md, "One engine".
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedkme.arrays import FloatArray, IntArray, james_stein, whole
+from fedkme.cells.directions import PRESENT, choose_one
+from fedkme.cells.histogram import IntegerNoise
+from fedkme.embeddings.weight_fit import project_to_simplex
+from fedkme.errors import ProtocolError
+from fedkme.features.counts import L2_STEP
+from fedkme.margins.density import BEYOND, DensityBook
+from fedkme.margins.model import NAMES, PoolModel
+from fedkme.privacy.events import BoundedRange, Gaussian
+from fedkme.privacy.events.groups import for_group
+from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.noise import whole as rounded
+from fedkme.privacy.presets import PrivacyTarget
+from fedkme.tables.schema import Schema
+
+RELEASE_SHARE = 0.8
+"""Share of owners' epsilon for the release of the pool; the rest is for their counts of rows like D_v."""
+DOUBT = 2.0
+"""Distances of a margin that are due to noise, which are taken out of it."""
+MOST_DENSITY = 20.0
+"""Largest density over the model's mean: no single row stands for many of D_v."""
+NEAR, HALF = 2.0, 0.5
+"""Largest divergence of D_v from the pool at which some rows are uniform, and their largest share."""
+_CYCLES = 15
+_STEP, _FACTOR = 20.0, 1e3
+_EMPTY = 1e-9
+_STEPS = 2.0**20
+
+
+@dataclass(frozen=True)
+class MarginNoise:
+    """Noise on the counts of all margins of D_v, which are one histogram in the ledger.
+
+    Attributes:
+        deviation: s, on each count, before it is rounded.
+        margins: k.
+    """
+
+    deviation: float
+    margins: int
+
+    @property
+    def sensitivity(self) -> float:
+        """Sensitivity of all counts together, L2, replace-one."""
+        return L2_STEP * math.sqrt(self.margins)
+
+    @property
+    def event(self) -> Gaussian:
+        """Event of all margins for the ledger."""
+        return Gaussian(self.deviation / self.sensitivity)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise on one count, with that of rounding."""
+        return self.deviation**2 + 1.0 / 12.0
+
+    def draw(self, noise: IntegerNoise, size: int) -> IntArray:
+        """Draw the noise of so many counts, (size,) int64."""
+        return rounded(noise.gaussian(self.deviation, size))
+
+
+@functools.lru_cache(maxsize=64)
+def margin_noise(target: PrivacyTarget, picks: int, share: float) -> MarginNoise:
+    """The least noise at which picks and margins together are within the target, for a group of rows.
+
+    Args:
+        target: (epsilon, delta), for the rows of a group together.
+        picks: k.
+        share: share of epsilon for each pick.
+    """
+    from fedkme.privacy.accountants import Sound  # a plan without margins does not need this import
+
+    chosen = [BoundedRange(share * target.of_row)] * picks
+
+    def cost(deviation: float) -> float:
+        events = for_group([*chosen, MarginNoise(deviation, picks).event], target.group)
+        return Sound().epsilon(events, target.delta).epsilon
+
+    low = target.group * math.sqrt(2.0 * picks) * gaussian_sigma(target.epsilon, target.delta)
+    high = 2.0 * low
+    while cost(high) > target.epsilon:
+        low, high = high, 2.0 * high
+    while high - low > 1e-3 * low:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if cost(middle) <= target.epsilon else (middle, high)
+    return MarginNoise(high, picks)
+
+
+class Raked:
+    """The model, tilted to the margins so far: the public state between two picks of D_v.
+
+    Attributes:
+        picks: picked columns, in order.
+        factors: factors of the bins of each column.
+        most: largest density.
+        absent: largest share of D_v, over the picked columns, in bins where the model has no row.
+    """
+
+    def __init__(self, model: PoolModel, validation_rows: int, deviation: float) -> None:
+        """Begin with no margin.
+
+        Args:
+            model: the model of the pool.
+            validation_rows: m.
+            deviation: of the noise on each count of a margin; 0 where none is declared.
+        """
+        self.picks: list[int] = []
+        self.absent, self.most = 0.0, MOST_DENSITY
+        self._model, self._rows, self._variance = model, max(validation_rows, 1), deviation**2
+        self._margins: dict[int, FloatArray] = {}
+        self.factors = [np.ones(size) for size in model.sizes]
+        self._law = np.full(len(model.codes), 1.0 / len(model.codes))
+
+    def law(self, column: int) -> FloatArray:
+        """Law of a column by the tilted model, (bins,)."""
+        law = np.bincount(self._model.codes[:, column], self._law, self._model.sizes[column])
+        return np.asarray(law, np.float64)
+
+    def scores(self, counts: Sequence[IntArray]) -> FloatArray:
+        """Score of each column, (c,), by the counts of D_v in its bins; sensitivity 1."""
+        apart = [
+            np.abs(whole(np.rint(_STEPS * self._rows * self.law(column))) - int(_STEPS) * own).sum()
+            for column, own in enumerate(counts)
+        ]
+        return np.array(apart, np.float64) / (2.0 * _STEPS)
+
+    def add(self, column: int, counts: IntArray) -> None:
+        """Tilt the model to one more margin, noisy counts of D_v by the bins of a column, too."""
+        law, seen = self.law(column), counts / self._rows
+        noise = DOUBT * len(seen) * self._variance / self._rows**2
+        trust = james_stein(float(np.square(seen - law).sum()), noise)
+        margin = project_to_simplex(law + trust * (seen - law), 1.0)
+        here = np.bincount(self._model.codes[:, column], minlength=len(margin)) > 0
+        self.absent = max(self.absent, float(margin[~here].sum()))
+        self.picks.append(column)
+        self._margins[column] = margin
+        for _ in range(_CYCLES):
+            for each, wanted in self._margins.items():
+                now = self.law(each)
+                step = np.where(now > _EMPTY, wanted / np.maximum(now, _EMPTY), 1.0)
+                step = np.clip(step, 1.0 / _STEP, _STEP)
+                self.factors[each] = np.clip(self.factors[each] * step, 1.0 / _FACTOR, _FACTOR)
+                bounded = self.density()
+                self._law = bounded / bounded.sum()
+
+    def density(self) -> FloatArray:
+        """Density of the model's rows, (n,), of at most MOST_DENSITY times its mean, which is `most` then."""
+        density = np.ones(len(self._law))
+        for column in self.picks:
+            density *= self.factors[column][self._model.codes[:, column]]
+        self.most = MOST_DENSITY * float(density.mean())
+        return np.minimum(density, self.most)
+
+
+def picked_margins(
+    model: PoolModel,
+    codes: IntArray,
+    how: MarginNoise,
+    event: BoundedRange,
+    choices: NoiseSource,
+    noise: IntegerNoise,
+) -> tuple[tuple[int, ...], IntArray]:
+    """Pick columns by D_v and release their margins: D_v's part of a summary by margins.
+
+    Args:
+        model: the public model.
+        codes: bins of the rows of D_v, (m, c).
+        how: noise of the margins.
+        event: event of one pick.
+        choices: source of the coins of picks.
+        noise: source of the noise of margins; it is drawn once, for as many bins as there may be.
+
+    Returns:
+        The picked columns in order, and the noisy counts of their bins, one margin after another.
+    """
+    sizes = model.sizes
+    counts = [np.bincount(codes[:, column], minlength=size) for column, size in enumerate(sizes)]
+    drawn = how.draw(noise, model.picks * max(sizes)).reshape(model.picks, -1)
+    state, margins = Raked(model, len(codes), how.deviation), list[IntArray]()
+    for own_noise in drawn:
+        free = np.setdiff1d(np.arange(len(sizes)), state.picks)
+        column = int(free[choose_one(state.scores(counts)[free], event, choices)])
+        margins.append(counts[column] + own_noise[: sizes[column]])
+        state.add(column, margins[-1])
+    return tuple(state.picks), np.concatenate(margins)
+
+
+def margins_of(model: PoolModel, picks: Sequence[int], counts: IntArray) -> dict[int, IntArray]:
+    """Split what D_v released into one margin for each pick, in order.
+
+    Raises:
+        ProtocolError: the picks are no columns of the model, or the counts are not those of their bins.
+    """
+    sizes = model.sizes
+    known = len(picks) == model.picks == len(set(picks)) and all(0 <= pick < len(sizes) for pick in picks)
+    if not known or len(counts) != sum(sizes[pick] for pick in picks):
+        raise ProtocolError(
+            "the peer picked margins that the model does not have", "Check the peer's software."
+        )
+    ends = np.cumsum([sizes[pick] for pick in picks])
+    return dict(zip(picks, np.split(counts, ends[:-1]), strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tilt:
+    """What follows from the margins of D_v.
+
+    Attributes:
+        book: the density, public.
+        uniform: share of the rows that follow the pool.
+        absent: share of D_v in bins where the model has no row.
+    """
+
+    book: DensityBook
+    uniform: float
+    absent: float
+
+
+def tilt_of(
+    model: PoolModel,
+    margins: Mapping[int, IntArray],
+    validation_rows: int,
+    deviation: float,
+    schema: Schema,
+    seed: int,
+) -> Tilt:
+    """Make the density of D_v over the pool from its margins: post-processing.
+
+    Args:
+        model: the model of the pool.
+        margins: noisy counts by picked column, in the order of the picks.
+        validation_rows: m.
+        deviation: of the noise on each count; 0 where none is declared.
+        schema: schema of the rows.
+        seed: public seed of owners' choice among rows.
+    """
+    state = Raked(model, validation_rows, deviation)
+    for column, counts in margins.items():
+        state.add(column, counts)
+    density = np.sort(state.density())
+    half = int(np.searchsorted(np.cumsum(density), 0.5 * density.sum()))
+    share = uniform_share(density)
+    level = share * float(density.mean())
+    columns = [column for column in state.picks if column < len(model.groups)]
+    most = max((model.sizes[column] for column in columns), default=1)
+    along = np.zeros((schema.encoded_width, len(columns)))
+    edges, factors = np.full((len(columns), most - 1), BEYOND), np.ones((len(columns), most))
+    for place, column in enumerate(columns):
+        group, size = list(model.groups[column]), model.sizes[column]
+        along[group, place] = 1.0 if len(group) == 1 else np.minimum(np.arange(len(group)), NAMES - 1)
+        cuts = model.edges[column] if len(group) == 1 else PRESENT * (np.arange(size - 1) + 0.5)
+        edges[place, : size - 1], factors[place, :size] = cuts, state.factors[column]
+    own = state.factors[-1] if len(columns) < len(state.picks) else np.zeros(0)
+    arrays = {"along": along, "edges": edges, "factors": factors, "own": own}
+    book = DensityBook(arrays, state.most, float(density[half]), level, seed, schema)
+    return Tilt(book, share, state.absent)
+
+
+def uniform_share(density: FloatArray) -> float:
+    """Share of rows to draw uniformly, by the public density of the model's rows."""
+    relative = density / max(float(density.mean()), _EMPTY)
+    divergence = float(np.mean(relative * np.log(np.maximum(relative, _EMPTY))))
+    return min(HALF, math.exp(-divergence)) if divergence <= NEAR else 0.0
