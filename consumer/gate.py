@@ -28,9 +28,9 @@ class ConsumerGate:
         """Declare g~, which the curator passes on to owners."""
         self._write(run, cost.event, cost.sensitivity, nonce_of(target), events.CURATOR, events.OWNERS)
 
-    def pass_histogram(self, run: str, how: CountNoise, counts: Counts) -> None:
-        """Declare the noisy histogram of D_v by cells; owners' orders follow from it."""
-        self.declared += validation_disclosures(run, self.consumer, how, counts)
+    def pass_histogram(self, run: str, how: CountNoise, counts: Counts, column: int | None = None) -> None:
+        """Declare the noisy histogram of D_v by cells, or of a column; owners' orders follow from it."""
+        self.declared += validation_disclosures(run, self.consumer, how, counts, column)
 
     def pass_picks(self, run: str, event: events.Event, picks: Sequence[int], counts: Counts) -> None:
         """Declare the directions that D_v picked, one event each, with the histogram by their cells."""

@@ -101,7 +101,7 @@ class Case:
             always.append("a refusal")
         if self.pooling.security is not None:
             always.append("masks")
-        elif self.release is not None or "sketch" in self.note:
+        elif self.release is not None or "sketch" in self.note or "of a release" in self.note:
             always.append("sums in the clear")
         if self.requests > 1:
             always.append("another run")
@@ -121,9 +121,13 @@ class Case:
 
     @property
     def goes_on_as_before(self) -> bool:
-        """Check whether a curator that dies must still end its run alike; secure sums begin anew."""
+        """Check whether a curator that dies must still end its run alike.
+
+        Secure sums begin anew, and noise for a question of a release that was asked again is drawn anew.
+        """
         secure = self.pooling.security is not None
-        return self.summary is not None and self.curator_dies is not None and not secure
+        asked_again = self.summary is not None and self.summary.cells.code_book != "release"
+        return asked_again and self.curator_dies is not None and not secure
 
     @property
     def settings(self) -> str:
@@ -270,6 +274,14 @@ def _summaries(protocol: str) -> list[Case]:
                 **picked,
             )
         )
+        margins: dict[str, Any] = {"cells": {"code_book": "release", "rho": 4.0}, "times": _MANY}
+        margins["exercises"] = ("several questions", "a second pick")
+        note = "margins of a release, secure, own classes"
+        cases.append(_summary(protocol, note, pooling=_SECURE, own_class=True, **margins))
+        if not row.sealed:
+            cases.append(_summary(protocol, "margins of a release", **margins))
+            note = "margins of a release, the curator dies"
+            cases.append(_summary(protocol, note, in_sketch=True, curator_dies=11, **margins))
         cases.append(_summary(protocol, "no labels", labels=False))
         drawn, most = ({**_SEEDS, **how} for how in ({"uniform": 1.0}, _MOST))
         cases.append(_summary(protocol, "most rows of owners, half of them uniform", cells=most))
@@ -386,7 +398,7 @@ def cases_of(protocol: str) -> list[Case]:
     if fault := fault_of_protocol(protocol):
         raise ConfigError(f"there is no protocol to replay: {fault}", "Choose one, or all.")
     if protocol == SKETCH:
-        return [case for case in _summaries("cells") if "sketch" in case.note]
+        return [case for case in _summaries("cells") if "sketch" in case.note or "of a release" in case.note]
     return _releases(protocol) if PROTOCOLS[protocol].family == "sums" else _summaries(protocol)
 
 

@@ -26,6 +26,7 @@ from curator.runs.release_run import ReleaseRun
 from curator.summary.auctions.base import RankAuction
 from curator.summary.auctions.clock import Clock
 from fedkme.cells import directions, histogram
+from fedkme.margins import picks as margin_picks
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.means import ExactMean
 from fedkme.privacy.mwem import Mwem
@@ -58,7 +59,10 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
         (BudgetFilter, "select", lambda select: _selection(recorder, select)),
         *((place, "choose", lambda choose: _logits(recorder, choose)) for place in (budget, directions)),
         *((place, "whole", _rounded) for place in (histogram, secagg_noise)),
-        (directions, "choose_one", lambda choose_one: _pick(recorder, choose_one)),
+        *(
+            (place, "choose_one", lambda choose_one: _pick(recorder, choose_one))
+            for place in (directions, margin_picks)
+        ),
         (Preparation, "open_summary", lambda open_summary: _request(recorder, open_summary)),
         (Preparation, "accept", lambda accept: _offer(recorder, accept)),
         (ConsumerParty, "offer", lambda offer: _offered_again(recorder, offer)),

@@ -13,7 +13,7 @@ from consumer.sealed_rows import RunKeys, opened
 from consumer.settings import KernelSettings, RequestSettings
 from fedkme.cells.codebook import CodeBook, code_book_from_json
 from fedkme.cells.directions import Menu, chosen_book, histogram_of, pick, scores
-from fedkme.cells.histogram import CountNoise, HistogramNoise, noisy_counts, on_integers
+from fedkme.cells.histogram import CountNoise, GaussianNoise, HistogramNoise, noisy_counts, on_integers
 from fedkme.cells.repeated_requests import deviation_of_asks, noise_of_asks
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.embeddings.mmd import ReferenceRows
@@ -23,7 +23,7 @@ from fedkme.errors import BudgetError, ConfigError
 from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
 from fedkme.margins.model import PoolModel, menu_from_json
-from fedkme.margins.picks import MarginNoise, margin_noise, picked_margins
+from fedkme.margins.picks import margin_noise, picked_margins
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import WindowBudget, check_budget, check_target
 from fedkme.privacy.events import OWNERS, Disclosure, Event, repeated, validation_of
@@ -61,7 +61,7 @@ def shared_events(request: RequestSettings, cells: CellsPlan | None) -> list[Eve
         return [target_event(request.target)]
     menu, how = counting(request, cells)
     picks = [] if menu is None else menu.events(request.privacy.of_row)
-    return [*picks, how.event]
+    return [*picks, *[how.event] * (menu.picks if isinstance(menu, PoolModel) else 1)]
 
 
 def check_asks(consumer: str, budget: WindowBudget | None, request: RequestSettings) -> None:
@@ -217,15 +217,14 @@ def _count(
     book, (menu, how) = code_book_from_json(plan.code_book, schema), counting(request, plan)
     rows, epsilon, picks = schema.encode(validation.values), request.privacy.of_row, tuple[int, ...]()
     if isinstance(menu, PoolModel):
-        assert isinstance(how, MarginNoise), "`counting` made both"
-        codes, choices, noise = (
-            menu.codes_of(rows, validation.labels),
-            noise_for("picks"),
-            noise_for("histogram"),
-        )
-        picks, histogram = picked_margins(menu, codes, how, menu.event(epsilon), choices, on_integers(noise))
-        gate.pass_picks(run, menu.event(epsilon), picks, histogram)
-        gate.pass_histogram(run, how, histogram)
+        assert isinstance(how, GaussianNoise), "`counting` made both"
+        event, noise = menu.event(epsilon), on_integers(noise_for("histogram"))
+        codes = menu.codes_of(rows, validation.labels)
+        margins = picked_margins(menu, codes, how, event, noise_for("picks"), noise)
+        picks, histogram = tuple(margins), np.concatenate(list(margins.values()))
+        gate.pass_picks(run, event, picks, histogram)
+        for column, margin in margins.items():
+            gate.pass_histogram(run, how, margin, column)
         return picks, histogram
     if menu is not None:
         if not isinstance(book, CodeBook):

@@ -4,6 +4,8 @@ The curator sees an owner's noisy histogram, and orders tell other owners about 
 which the owner writes in the same words. D_v's histogram has such lines too, which the consumer writes.
 """
 
+from collections.abc import Mapping
+
 from curator.summary.disclosures import RunDisclosures, validation_lines
 from fedkme.cells.disclosures import Counts, histogram_disclosures, histogram_nonce, pick_nonces
 from fedkme.exchange import Offer
@@ -17,14 +19,22 @@ _ACCESSED = ExactStatistic("points accessed")
 class CellDisclosures(RunDisclosures):
     """Disclosures of a summary by cells."""
 
-    def receive_target(self, counts: Counts, offer: Offer) -> None:
+    def receive_target(
+        self, counts: Counts, offer: Offer, margins: Mapping[int, Counts] | None = None
+    ) -> None:
         """Record D_v's picks and histogram as the consumer declared them: cells and orders follow from both.
+
+        Args:
+            counts: the histogram, or all margins one after another.
+            offer: the offer that has it.
+            margins: the margins by column, where D_v gave some.
 
         Raises:
             ProtocolError: a declaration is not about this request.
         """
         nonces = dict.fromkeys(pick_nonces(offer.picks, counts), _UNDECLARED_PICK)
-        nonces[histogram_nonce(counts)] = _UNDECLARED
+        of_columns = [histogram_nonce(margin, column) for column, margin in (margins or {}).items()]
+        nonces |= dict.fromkeys(of_columns or [histogram_nonce(counts)], _UNDECLARED)
         self._write(validation_lines(self._run, self._consumer, offer, nonces))
 
     def open(self) -> None:

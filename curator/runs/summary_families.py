@@ -144,11 +144,13 @@ class CountedTarget:
     Attributes:
         book: cells in which all parties count.
         histogram: D_v by these cells; all of D_v is in the cell of rows like D_v.
-        tilt: what D_v's margins give, where it picked some over a model of the pool.
+        margins: D_v's margins by column, where it picked some over a model of the pool.
+        tilt: what these give.
     """
 
     book: AnyBook
     histogram: IntArray
+    margins: Mapping[int, IntArray] | None = None
     tilt: Tilt | None = None
 
 
@@ -197,7 +199,7 @@ class CellsFamily:
         gate, counted = CellDisclosures(run.name, ledger, run.consumer), self._counted(document, offer)
         if offer.histogram is None:
             raise no_draw_error(run.name)
-        gate.receive_target(offer.histogram, offer)
+        gate.receive_target(offer.histogram, offer, counted.margins)
         encoded = None if offer.validation is None else context.schema.encode(offer.validation)
         task = CellTask(
             run.name,
@@ -236,10 +238,10 @@ class CellsFamily:
         histogram = np.zeros(0, np.int64) if offer.histogram is None else offer.histogram
         if isinstance(menu, PoolModel) and offer.picks and offer.histogram is not None:
             rows, law = document.summary.validation_rows, declared_noise(offer)
-            deviation = 0.0 if law is None else math.sqrt(law.variance * len(offer.picks))
+            deviation = 0.0 if law is None else math.sqrt(law.variance)
             margins = margins_of(menu, offer.picks, offer.histogram)
             tilt = tilt_of(menu, margins, rows, deviation, schema, book.seed)
-            return CountedTarget(tilt.book, np.array([0, rows]), tilt)
+            return CountedTarget(tilt.book, np.array([0, rows]), margins, tilt)
         if not isinstance(book, DensityBook) and not isinstance(menu, PoolModel):
             book = chosen_book(book, menu, offer.picks)
         if offer.histogram is not None and len(histogram) != book.cells:

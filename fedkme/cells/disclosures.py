@@ -30,9 +30,11 @@ def histogram_disclosures(run: str, owner: str, event: Event, counts: Counts) ->
     return _lines(run, 1, owner, event, float(SENSITIVITY), counts)
 
 
-def validation_disclosures(run: str, consumer: str, how: CountNoise, counts: Counts) -> list[Disclosure]:
-    """Lines of D_v's histogram: towards the curator, then the owners, whose orders follow from it."""
-    return _lines(run, 0, validation_of(consumer), how.event, how.sensitivity, counts)
+def validation_disclosures(
+    run: str, consumer: str, how: CountNoise, counts: Counts, column: int | None = None
+) -> list[Disclosure]:
+    """Lines of D_v's histogram, by cells or of a column: towards the curator, then owners, who get orders."""
+    return _lines(run, 0, validation_of(consumer), how.event, how.sensitivity, counts, column)
 
 
 def pick_disclosures(
@@ -54,15 +56,22 @@ def pick_nonces(picks: Sequence[int], counts: Counts) -> list[str]:
     return [f"pick {place} {drawn}" for place in range(1, len(picks) + 1)]
 
 
-def histogram_nonce(counts: Counts) -> str:
-    """Nonce of the lines of a histogram."""
-    return f"{HISTOGRAM} {nonce_of(counts)}"
+def histogram_nonce(counts: Counts, column: int | None = None) -> str:
+    """Nonce of the lines of a histogram by cells, or of a column: of two columns they differ."""
+    nonce = f"{HISTOGRAM} {nonce_of(counts)}"
+    return nonce if column is None else f"{nonce} {column}"
 
 
 def _lines(
-    run: str, number: int, protected: str, event: Event, moved: float, counts: Counts
+    run: str,
+    number: int,
+    protected: str,
+    event: Event,
+    moved: float,
+    counts: Counts,
+    column: int | None = None,
 ) -> list[Disclosure]:
-    nonce = histogram_nonce(counts)
+    nonce = histogram_nonce(counts, column)
     return [
         Disclosure(run, number, protected, observer, event, "replace-one", moved, nonce)
         for observer in (CURATOR, OWNERS)

@@ -12,8 +12,8 @@ by the tilted model, the score is |h - m P|_1 / 2, in whole multiples of 2^-21.
 **Sensitivity.** A replaced row moves h by 2 in L1 at most, so every score by 1: a pick's loss lies in an
 interval of length epsilon_s (`BoundedRange`), for any model, even that of a lying curator. A margin is a
 histogram: one row moves it by sqrt 2 in L2. P is a function of the model and of earlier margins. So k picks
-and k margins compose adaptively, and k margins with noise s on each count are one Gaussian of multiplier
-s / sqrt(2 k); `margin_noise` finds the least s at which all is (epsilon, delta)-DP.
+and k margins, each a Gaussian of multiplier s / sqrt 2 for noise s on each count, compose adaptively;
+`margin_noise` finds the least s at which all is (epsilon, delta)-DP.
 
 **Shrinkage.** A margin t is replaced by P + a (t - P), a = max(0, 1 - DOUBT B V / |t - P|^2) for B bins with
 noise of variance V: what noise explains of the distance is left to the model.
@@ -35,17 +35,15 @@ import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray, james_stein, whole
 from fedkme.cells.directions import PRESENT, choose_one
-from fedkme.cells.histogram import IntegerNoise
+from fedkme.cells.histogram import GaussianNoise, IntegerNoise, counts
 from fedkme.embeddings.weight_fit import project_to_simplex
 from fedkme.errors import ProtocolError
-from fedkme.features.counts import L2_STEP
 from fedkme.margins.density import BEYOND, DensityBook
 from fedkme.margins.model import NAMES, PoolModel
-from fedkme.privacy.events import BoundedRange, Gaussian
+from fedkme.privacy.events import BoundedRange, repeated
 from fedkme.privacy.events.groups import for_group
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.noise import whole as rounded
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.tables.schema import Schema
 
@@ -63,41 +61,9 @@ _EMPTY = 1e-9
 _STEPS = 2.0**20
 
 
-@dataclass(frozen=True)
-class MarginNoise:
-    """Noise on the counts of all margins of D_v, which are one histogram in the ledger.
-
-    Attributes:
-        deviation: s, on each count, before it is rounded.
-        margins: k.
-    """
-
-    deviation: float
-    margins: int
-
-    @property
-    def sensitivity(self) -> float:
-        """Sensitivity of all counts together, L2, replace-one."""
-        return L2_STEP * math.sqrt(self.margins)
-
-    @property
-    def event(self) -> Gaussian:
-        """Event of all margins for the ledger."""
-        return Gaussian(self.deviation / self.sensitivity)
-
-    @property
-    def variance(self) -> float:
-        """Variance of the noise on one count, with that of rounding."""
-        return self.deviation**2 + 1.0 / 12.0
-
-    def draw(self, noise: IntegerNoise, size: int) -> IntArray:
-        """Draw the noise of so many counts, (size,) int64."""
-        return rounded(noise.gaussian(self.deviation, size))
-
-
 @functools.lru_cache(maxsize=64)
-def margin_noise(target: PrivacyTarget, picks: int, share: float) -> MarginNoise:
-    """The least noise at which picks and margins together are within the target, for a group of rows.
+def margin_noise(target: PrivacyTarget, picks: int, share: float) -> GaussianNoise:
+    """The least noise on margins at which they and the picks are within the target, for a group of rows.
 
     Args:
         target: (epsilon, delta), for the rows of a group together.
@@ -106,11 +72,11 @@ def margin_noise(target: PrivacyTarget, picks: int, share: float) -> MarginNoise
     """
     from fedkme.privacy.accountants import Sound  # a plan without margins does not need this import
 
-    chosen = [BoundedRange(share * target.of_row)] * picks
+    chosen = BoundedRange(share * target.of_row, picks)
 
     def cost(deviation: float) -> float:
-        events = for_group([*chosen, MarginNoise(deviation, picks).event], target.group)
-        return Sound().epsilon(events, target.delta).epsilon
+        events = [chosen, repeated(GaussianNoise(deviation).event, picks)]
+        return Sound().epsilon(for_group(events, target.group), target.delta).epsilon
 
     low = target.group * math.sqrt(2.0 * picks) * gaussian_sigma(target.epsilon, target.delta)
     high = 2.0 * low
@@ -119,7 +85,7 @@ def margin_noise(target: PrivacyTarget, picks: int, share: float) -> MarginNoise
     while high - low > 1e-3 * low:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if cost(middle) <= target.epsilon else (middle, high)
-    return MarginNoise(high, picks)
+    return GaussianNoise(high)
 
 
 class Raked:
@@ -152,17 +118,17 @@ class Raked:
         law = np.bincount(self._model.codes[:, column], self._law, self._model.sizes[column])
         return np.asarray(law, np.float64)
 
-    def scores(self, counts: Sequence[IntArray]) -> FloatArray:
+    def scores(self, exact: Sequence[IntArray]) -> FloatArray:
         """Score of each column, (c,), by the counts of D_v in its bins; sensitivity 1."""
         apart = [
             np.abs(whole(np.rint(_STEPS * self._rows * self.law(column))) - int(_STEPS) * own).sum()
-            for column, own in enumerate(counts)
+            for column, own in enumerate(exact)
         ]
         return np.array(apart, np.float64) / (2.0 * _STEPS)
 
-    def add(self, column: int, counts: IntArray) -> None:
+    def add(self, column: int, noisy: IntArray) -> None:
         """Tilt the model to one more margin, noisy counts of D_v by the bins of a column, too."""
-        law, seen = self.law(column), counts / self._rows
+        law, seen = self.law(column), noisy / self._rows
         noise = DOUBT * len(seen) * self._variance / self._rows**2
         trust = james_stein(float(np.square(seen - law).sum()), noise)
         margin = project_to_simplex(law + trust * (seen - law), 1.0)
@@ -191,37 +157,35 @@ class Raked:
 def picked_margins(
     model: PoolModel,
     codes: IntArray,
-    how: MarginNoise,
+    how: GaussianNoise,
     event: BoundedRange,
     choices: NoiseSource,
     noise: IntegerNoise,
-) -> tuple[tuple[int, ...], IntArray]:
+) -> dict[int, IntArray]:
     """Pick columns by D_v and release their margins: D_v's part of a summary by margins.
 
     Args:
         model: the public model.
         codes: bins of the rows of D_v, (m, c).
-        how: noise of the margins.
+        how: noise of each margin.
         event: event of one pick.
         choices: source of the coins of picks.
-        noise: source of the noise of margins; it is drawn once, for as many bins as there may be.
+        noise: source of the noise of margins.
 
     Returns:
-        The picked columns in order, and the noisy counts of their bins, one margin after another.
+        Noisy counts of the bins of each picked column, in the order of the picks.
     """
-    sizes = model.sizes
-    counts = [np.bincount(codes[:, column], minlength=size) for column, size in enumerate(sizes)]
-    drawn = how.draw(noise, model.picks * max(sizes)).reshape(model.picks, -1)
-    state, margins = Raked(model, len(codes), how.deviation), list[IntArray]()
-    for own_noise in drawn:
-        free = np.setdiff1d(np.arange(len(sizes)), state.picks)
-        column = int(free[choose_one(state.scores(counts)[free], event, choices)])
-        margins.append(counts[column] + own_noise[: sizes[column]])
-        state.add(column, margins[-1])
-    return tuple(state.picks), np.concatenate(margins)
+    exact = [counts(codes[:, column], size) for column, size in enumerate(model.sizes)]
+    state, margins = Raked(model, len(codes), how.deviation), dict[int, IntArray]()
+    for _ in range(model.picks):
+        free = np.setdiff1d(np.arange(len(exact)), state.picks)
+        column = int(free[choose_one(state.scores(exact)[free], event, choices)])
+        margins[column] = exact[column] + how.draw(noise, len(exact[column]))
+        state.add(column, margins[column])
+    return margins
 
 
-def margins_of(model: PoolModel, picks: Sequence[int], counts: IntArray) -> dict[int, IntArray]:
+def margins_of(model: PoolModel, picks: Sequence[int], histogram: IntArray) -> dict[int, IntArray]:
     """Split what D_v released into one margin for each pick, in order.
 
     Raises:
@@ -229,12 +193,12 @@ def margins_of(model: PoolModel, picks: Sequence[int], counts: IntArray) -> dict
     """
     sizes = model.sizes
     known = len(picks) == model.picks == len(set(picks)) and all(0 <= pick < len(sizes) for pick in picks)
-    if not known or len(counts) != sum(sizes[pick] for pick in picks):
+    if not known or len(histogram) != sum(sizes[pick] for pick in picks):
         raise ProtocolError(
             "the peer picked margins that the model does not have", "Check the peer's software."
         )
     ends = np.cumsum([sizes[pick] for pick in picks])
-    return dict(zip(picks, np.split(counts, ends[:-1]), strict=True))
+    return dict(zip(picks, np.split(histogram, ends[:-1]), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,8 +235,8 @@ def tilt_of(
         seed: public seed of owners' choice among rows.
     """
     state = Raked(model, validation_rows, deviation)
-    for column, counts in margins.items():
-        state.add(column, counts)
+    for column, noisy in margins.items():
+        state.add(column, noisy)
     density = np.sort(state.density())
     half = int(np.searchsorted(np.cumsum(density), 0.5 * density.sum()))
     share = uniform_share(density)

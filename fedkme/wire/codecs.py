@@ -36,8 +36,8 @@ _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
 }
 MOST_RHO = 2.0**20
 """Limit of owners' rows for each row of a summary."""
-MOST_DECLARED = 12
-"""Events about one request that a consumer may declare: of four picks, of counts, and of D_v itself."""
+MOST_DECLARED = 20
+"""Events about one request that a consumer may declare: of four picks, their margins, and D_v itself."""
 
 _DISCLOSURE = 4096  # letters of one event
 _ROW_OVERHEAD = 32  # bytes: token, label, tags and lengths

@@ -21,7 +21,11 @@ from sim.scenarios.base import owner_names
 
 
 def product(
-    market: PooledRows, question: SummaryQuestion, protocol: str = "cells", name: str = "ours"
+    market: PooledRows,
+    question: SummaryQuestion,
+    protocol: str = "cells",
+    name: str = "ours",
+    book: str = "auto",
 ) -> Mapping[str, Chosen]:
     """Run owners, curator and consumer with the curator's defaults and the question's p, rho and epsilon.
 
@@ -30,9 +34,10 @@ def product(
         question: p, rho, epsilon and seed; only cells have a rho.
         protocol: protocol of the run.
         name: first word of the methods' names.
+        book: code book of a run by cells.
     """
     privacy = {"epsilon": question.epsilon, "delta": DELTA}
-    paced = {} if math.isnan(question.rho) else {"cells": {"rho": question.rho}}
+    paced = {} if math.isnan(question.rho) else {"cells": {"rho": question.rho, "code_book": book}}
     settings = SummarySettings.model_validate({"protocol": protocol, "privacy": privacy, **paced})
     draw = market.draw
     request = RequestSettings.model_validate(

@@ -22,6 +22,7 @@ DIGITS = ("protocol=cells", "scenario.owners=2", "scenario.copies=1")
 ENGINES = {
     "sketch, the consumer prunes": (),
     "a sketch, of which D_v picks directions": ("protocol=cells", "cells.picks=2", "cells.pick_share=0.2"),
+    "a release, of which D_v picks margins": ("protocol=cells", "cells.code_book=release"),
     "seeds, the curator prunes": ("share=rows", "cells.code_book=seeds", "tls=false", "cells.uniform=0.5"),
 }
 

@@ -1,0 +1,112 @@
+"""The public model of the pool: bins of encoded rows, and what a lying curator may send in its place."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.margins.model import (
+    EDGES,
+    MOST_NUMBERS,
+    NAMES,
+    USUAL_ROWS,
+    PoolModel,
+    make_model,
+    model_from_json,
+    model_rows,
+)
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+
+SCHEMA = Schema(
+    columns=(
+        Numeric(name="age", bounds=(0, 100)),
+        Numeric(name="pay", bounds=(0, 10), atoms=(-1.0,)),
+        Category(name="town", categories=tuple("abcdefghijklmnop")),
+    ),
+    label=Label(name="ill", classes=("no", "yes")),
+)
+
+
+def people(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    pays = np.where(random.random(count) < 0.2, -1.0, random.uniform(0, 10, count))
+    towns = 15 - np.minimum(random.geometric(0.2, count) - 1, 15)
+    values = np.column_stack([random.uniform(0, 100, count), pays, towns])
+    return SCHEMA.encode(values), random.integers(0, 2, count)
+
+
+def made(labelled: bool = True) -> PoolModel:
+    rows, labels = people(5_000, 0)
+    return make_model(rows, labels if labelled else None, SCHEMA)
+
+
+def test_bins_follow_the_rows_of_the_release() -> None:
+    model = made()
+    # A number, another one with its atom apart, the most frequent towns and the rest, and classes.
+    assert model.sizes == [len(EDGES) + 1, model.sizes[1], 2, NAMES, 2]
+    rows, labels = people(2_000, 1)
+    codes = model.codes_of(rows, labels)
+    shares = np.bincount(codes[:, 0], minlength=len(EDGES) + 1) / len(codes)
+    assert shares == pytest.approx(np.diff([0.0, *EDGES, 1.0]), abs=0.03)
+    towns = rows[:, -16:].argmax(axis=1)
+    assert (codes[towns == 15, 3] == 0).all()  # the most frequent one comes first
+    assert (codes[:, 3] < NAMES - 1).mean() > 0.85
+    assert (codes[:, 2] == (rows[:, 1] == 0.0)).mean() > 0.99
+    assert np.array_equal(codes[:, 4], labels)
+    assert made(labelled=False).codes_of(rows).shape == (2_000, 4)
+
+
+def test_a_model_survives_the_wire() -> None:
+    model = made()
+    sent = model_from_json(json.loads(json.dumps(model.to_json())))
+    assert np.array_equal(sent.codes, model.codes)
+    rows, labels = people(50, 2)
+    assert np.array_equal(sent.codes_of(rows, labels), model.codes_of(rows, labels))
+    assert (sent.picks, sent.share, sent.sizes) == (model.picks, model.share, model.sizes)
+    assert (model_rows(13), model_rows(1_000)) == (USUAL_ROWS * 13 // 13, MOST_NUMBERS // 1_000)
+
+
+def packed(codes: np.ndarray) -> str:
+    return base64.b64encode(zlib.compress(codes.astype(np.uint8).tobytes())).decode("ascii")
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "a bin that a column lacks": {"codes": packed(np.full((5_000, 5), 60))},
+    "rows that are not there": {"rows": 5_001},
+    "no rows": {"rows": 0},
+    "half a row": {"rows": 2.5},
+    "more rows than a model has": {"rows": 2**40},
+    "a bomb": {"codes": packed(np.zeros((5_000, 5_000)))},
+    "no codes": {"codes": "%%"},
+    "edges in no order": {"edges": [[0.9, 0.1], [], [], []]},
+    "edges that are no numbers": {"edges": [[float("nan")], [], [], []]},
+    "too many edges": {"edges": [[x / 100 for x in range(99)], [], [], []]},
+    "a place below 0": {"groups": [[-1], [1], [2, 3], [4, 5]]},
+    "a column of nothing": {"groups": [[0], [1], [], [4, 5]]},
+    "no columns": {"groups": [], "edges": []},
+    "picks of nothing": {"picks": 0},
+    "more picks than allowed": {"picks": 5},
+    "all of epsilon for picks": {"share": 0.2},
+    "a negative share": {"share": -0.1},
+    "many classes": {"classes": 10**9},
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_model_that_a_curator_made_up_is_refused(case: str) -> None:
+    with pytest.raises(ConfigError):
+        model_from_json({**made().to_json(), **HOSTILE[case]})
+
+
+def test_places_beyond_the_row_are_refused_before_d_v_is_read() -> None:
+    plain = made().to_json()
+    plain["groups"][0] = [10**6]
+    rows, labels = people(3, 0)
+    with pytest.raises(DataError):
+        model_from_json(plain).codes_of(rows, labels)
