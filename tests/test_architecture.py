@@ -40,7 +40,7 @@ FLOORS = (
     ("features",),
     ("privacy",),
     ("party", "heads", "ops", "secagg", "sealed", "protocols", "releases", "moments", "answers"),
-    ("cells", "protocol", "exchange", "sums", "directives", "documents", "ledgers", "watch"),
+    ("cells", "margins", "protocol", "exchange", "sums", "directives", "documents", "ledgers", "watch"),
     ("wire", "__main__"),
 )
 """Rooms of fedkme/, floor by floor, bottom to top: a room imports lower floors, and its own to its left."""
@@ -50,7 +50,7 @@ WINGS = {
         *("protocols", "protocol", "exchange", "directives", "documents", "verdict"),
     },
     "mathematics": {
-        *("embeddings", "features", "privacy", "secagg", "sealed", "cells", "sums", "moments"),
+        *("embeddings", "features", "privacy", "secagg", "sealed", "cells", "margins", "sums", "moments"),
         *("releases", "answers"),
     },
     "plumbing": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from audit.attacks import auctions, cells, cells_run, clock, deployed, h2, joint, means, public
-from audit.attacks.consumers import picks, repeated_requests
+from audit.attacks.consumers import margins, picks, repeated_requests
 from audit.attacks.curators import moments, payouts, pooled
 from audit.attacks.finding import Subject
 from audit.attacks.owners import budgets_and_ledgers, coalitions, limits, timing
@@ -28,6 +28,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "cells-validation": cells.validation_histogram,
     "cells-asks": repeated_requests.often,
     "cells-picks": picks.picked,
+    "margins": margins.margins,
     "cells-sketch": cells.sketched,
     "cells-joint": cells.joint,
     "cells-coalitions": coalitions.counted,

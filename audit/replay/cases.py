@@ -121,10 +121,7 @@ class Case:
 
     @property
     def goes_on_as_before(self) -> bool:
-        """Check whether a curator that dies must still end its run alike.
-
-        Secure sums begin anew, and noise for a question of a release that was asked again is drawn anew.
-        """
+        """Check whether a curator that dies ends its run alike: sums that are secure or many begin anew."""
         secure = self.pooling.security is not None
         asked_again = self.summary is not None and self.summary.cells.code_book != "release"
         return asked_again and self.curator_dies is not None and not secure
@@ -237,18 +234,11 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(
             _summary(protocol, "a secure sketch, and counts of coalitions", pooling=_SECURE, **pooled)
         )
+        secure: dict[str, Any] = {**sketch, "pooling": _SECURE}
         for after, note, how in (
             (7, "a sketch, in which the curator dies", {**sketch}),
-            (
-                12,
-                "a secure sketch, in which the curator dies before it is opened",
-                {**sketch, "pooling": _SECURE},
-            ),
-            (
-                18,
-                "a secure sketch, in which the curator dies as it is opened",
-                {**sketch, "pooling": _SECURE},
-            ),
+            (12, "a secure sketch, in which the curator dies before it is opened", secure),
+            (18, "a secure sketch, in which the curator dies as it is opened", secure),
             # Counts that are asked again have other noise, which decides how many rows are uniform.
             (
                 11,

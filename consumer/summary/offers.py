@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from consumer.gate import ConsumerGate
 from consumer.sealed_rows import RunKeys, opened
 from consumer.settings import KernelSettings, RequestSettings
-from fedkme.cells.codebook import CodeBook, code_book_from_json
+from fedkme.cells.codebook import CodeBook
 from fedkme.cells.directions import Menu, chosen_book, histogram_of, pick, scores
 from fedkme.cells.histogram import CountNoise, GaussianNoise, HistogramNoise, noisy_counts, on_integers
 from fedkme.cells.repeated_requests import deviation_of_asks, noise_of_asks
@@ -22,6 +22,7 @@ from fedkme.embeddings.summary_weights import beside_classes
 from fedkme.errors import BudgetError, ConfigError
 from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
+from fedkme.margins.density import book_from_json
 from fedkme.margins.model import PoolModel, menu_from_json
 from fedkme.margins.picks import margin_noise, picked_margins
 from fedkme.party import NoiseFor
@@ -214,7 +215,7 @@ def _count(
     gate: ConsumerGate,
 ) -> tuple[tuple[int, ...], NDArray[np.int64]]:
     """Pick D_v's directions, and count D_v by the resulting cells, with noise, (B,)."""
-    book, (menu, how) = code_book_from_json(plan.code_book, schema), counting(request, plan)
+    book, (menu, how) = book_from_json(plan.code_book, schema), counting(request, plan)
     rows, epsilon, picks = schema.encode(validation.values), request.privacy.of_row, tuple[int, ...]()
     if isinstance(menu, PoolModel):
         assert isinstance(how, GaussianNoise), "`counting` made both"

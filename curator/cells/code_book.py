@@ -17,7 +17,7 @@ from curator.summary.settings import MOST_DIMENSION, SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.arrays import whole
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
-from fedkme.cells.codebook import AnyBook, code_book_from_json, kmeans_book, sketch_book
+from fedkme.cells.codebook import code_book_from_json, kmeans_book, sketch_book
 from fedkme.cells.directions import MOST_OF_PICKS, Menu, pick_rule
 from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.menu import make_menu, offers_columns
@@ -26,6 +26,7 @@ from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.exchange import Coalition, SummaryRequest
 from fedkme.features.sums import Layout
+from fedkme.margins.density import AnyBook
 from fedkme.margins.model import PoolModel
 from fedkme.privacy.gaussian import row_epsilon
 from fedkme.protocol import IntendedSummary, Invitation, Security, SumTerms

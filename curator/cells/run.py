@@ -24,14 +24,14 @@ from curator.run.roster import LEAVING, Roster
 from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.task import fault_of_draw, fault_of_sent
 from fedkme.arrays import IntArray
-from fedkme.cells.codebook import AnyBook, Counting
+from fedkme.cells.codebook import Counting
 from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.directives import FillOrder
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import beside_classes, in_some_form
 from fedkme.errors import FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.exchange import Coalition
-from fedkme.margins.density import DensityBook
+from fedkme.margins.density import AnyBook, DensityBook
 from fedkme.margins.picks import Tilt
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import CONSUMER

@@ -23,7 +23,6 @@ from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
 from curator.summary.task import HashedContent, SummaryTask
 from fedkme.arrays import IntArray
-from fedkme.cells.codebook import AnyBook, code_book_from_json
 from fedkme.cells.directions import chosen_book
 from fedkme.cells.histogram import CountNoise, noise_of_event
 from fedkme.documents import RunDocument
@@ -31,7 +30,7 @@ from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer, Plan
 from fedkme.features.fourier import RandomFourier
 from fedkme.features.hashes import fault_of_hashes
-from fedkme.margins.density import DensityBook
+from fedkme.margins.density import AnyBook, DensityBook, book_from_json
 from fedkme.margins.model import PoolModel, menu_from_json
 from fedkme.margins.picks import Tilt, margins_of, tilt_of
 from fedkme.party import NoiseFor
@@ -233,7 +232,7 @@ class CellsFamily:
             ProtocolError: as `check`.
         """
         cells, schema = _cells(document), self._context.schema
-        book = code_book_from_json(cells.code_book, schema)
+        book = book_from_json(cells.code_book, schema)
         menu = None if cells.menu is None else menu_from_json(cells.menu)
         histogram = np.zeros(0, np.int64) if offer.histogram is None else offer.histogram
         if isinstance(menu, PoolModel) and offer.picks and offer.histogram is not None:

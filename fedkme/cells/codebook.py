@@ -8,7 +8,7 @@ seed rows (k-means) at no cost, or from a noisy sketch (fedkme.cells.sketch) as 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from fedkme.arrays import COORDINATES, FloatArray, IntArray, Rows
 from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch, checked_labels
 from fedkme.errors import ConfigError, DataError
-from fedkme.margins.density import BEYOND, DensityBook, density_from_json
 from fedkme.tables.schema import Schema
 
 Kind = Literal["kmeans", "sketch", "classes"]
@@ -24,6 +23,8 @@ Kind = Literal["kmeans", "sketch", "classes"]
 _LLOYD_STEPS = 50
 _BLOCK_ROWS = 4096
 MOST_CELLS = 4096
+BEYOND = COORDINATES.high
+"""Edge that no row exceeds."""
 _AXES = {"centres": 2, "origin": 1, "directions": 2, "weights": 2, "offsets": 1, "along": 2, "edges": 2}
 LEADING = 48
 """Number of leading eigenvectors of a noisy covariance in whose span classes are separated. In the span of
@@ -146,19 +147,13 @@ class CodeBook:
         return cells
 
 
-AnyBook = CodeBook | DensityBook
-"""A public partition, by any rule."""
-
-
-def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> AnyBook:
-    """Read what `to_json` of a code book, or of a density, wrote.
+def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> CodeBook:
+    """Read what `CodeBook.to_json` wrote.
 
     Raises:
         ConfigError: the values are not a code book.
     """
     try:
-        if plain["kind"] == DensityBook.kind:
-            return density_from_json(plain, schema)
         return CodeBook(plain["kind"], ProjectionSpec(**plain["spec"]), plain["arrays"], schema)
     except (KeyError, TypeError, AttributeError):
         raise ConfigError("this is no code book", "Compare the parties' versions.") from None
@@ -290,6 +285,21 @@ def _squared_distances(rows: FloatArray, centres: FloatArray) -> FloatArray:
     return squared
 
 
+class Partition(Protocol):
+    """A public partition of rows into `cells` cells, by any rule."""
+
+    @property
+    def seed(self) -> int:
+        """Public seed of owners' choice among rows."""
+
+    @property
+    def cells(self) -> int:
+        """B."""
+
+    def cells_of(self, rows: Rows, labels: IntArray | None = None) -> IntArray:
+        """Cell of each encoded row, (m, n) -> (m,) int64 in 0 .. B - 1."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Counting:
     """A partition of rows: each row is in exactly one cell, or in one pair of class and cell.
@@ -303,7 +313,7 @@ class Counting:
         classes: C; 0: rows are counted by cells alone.
     """
 
-    book: AnyBook
+    book: Partition
     classes: int = 0
 
     @property

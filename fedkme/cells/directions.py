@@ -51,12 +51,11 @@ from typing import Any
 import numpy as np
 
 from fedkme.arrays import COORDINATES, WIDTHS, FloatArray, Numbers, Rows, whole
-from fedkme.cells.codebook import MOST_CELLS, CodeBook, principal
+from fedkme.cells.codebook import BEYOND, MOST_CELLS, CodeBook, principal
 from fedkme.cells.disclosures import PICK_SENSITIVITY
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, ProtocolError
-from fedkme.margins.density import BEYOND
 from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Event
 from fedkme.privacy.noise import NoiseSource, choose
 

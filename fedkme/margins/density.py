@@ -20,12 +20,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedkme.arrays import COORDINATES, WIDTHS, FloatArray, IntArray, Numbers, Rows
+from fedkme.cells.codebook import BEYOND, CodeBook, code_book_from_json
 from fedkme.cells.sketch import checked_labels
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Schema
 
-BEYOND = COORDINATES.high
-"""Edge that no row exceeds."""
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
 LEVELS_OF_ROWS = Numbers(0.0, WIDTHS.high)
 """Domain of the density that every row has besides its own."""
@@ -149,3 +148,17 @@ def density_from_json(plain: Mapping[str, Any], schema: Schema) -> DensityBook:
         return DensityBook(arrays, plain["most"], plain["reference"], plain["level"], plain["seed"], schema)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise ConfigError("this is no density", "Compare the parties' versions.") from None
+
+
+AnyBook = CodeBook | DensityBook
+"""A public partition of rows, by cells or by a density."""
+
+
+def book_from_json(plain: Mapping[str, Any], schema: Schema) -> AnyBook:
+    """Read what `to_json` of a code book, or of a density, wrote.
+
+    Raises:
+        ConfigError: the values are neither.
+    """
+    of_density = isinstance(plain, Mapping) and plain.get("kind") == DensityBook.kind
+    return density_from_json(plain, schema) if of_density else code_book_from_json(plain, schema)

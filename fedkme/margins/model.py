@@ -29,7 +29,7 @@ NAMES = 10
 """Most bins of a column of names: the most frequent ones and the rest."""
 EDGES = (0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97)
 """Shares of the pool below the edges of a number's bins: a target is often in a tail."""
-USUAL_ROWS, MOST_ROWS, MOST_NUMBERS = 20_000, 2**16, 2**18
+USUAL_ROWS, MOST_ROWS, MOST_NUMBERS = 5_000, 2**16, 2**18
 """Rows of a model, most rows, and most numbers."""
 _MOST_BINS, _MOST_COLUMNS = 64, 4096
 _PLACES = Numbers(0, 2**31)

@@ -34,11 +34,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray, james_stein, whole
+from fedkme.cells.codebook import BEYOND
 from fedkme.cells.directions import PRESENT, choose_one
 from fedkme.cells.histogram import GaussianNoise, IntegerNoise, counts
 from fedkme.embeddings.weight_fit import project_to_simplex
 from fedkme.errors import ProtocolError
-from fedkme.margins.density import BEYOND, DensityBook
+from fedkme.margins.density import DensityBook
 from fedkme.margins.model import NAMES, PoolModel
 from fedkme.privacy.events import BoundedRange, repeated
 from fedkme.privacy.events.groups import for_group
@@ -47,7 +48,7 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.tables.schema import Schema
 
-RELEASE_SHARE = 0.8
+RELEASE_SHARE = 0.9
 """Share of owners' epsilon for the release of the pool; the rest is for their counts of rows like D_v."""
 DOUBT = 2.0
 """Distances of a margin that are due to noise, which are taken out of it."""
@@ -177,12 +178,13 @@ def picked_margins(
     """
     exact = [counts(codes[:, column], size) for column, size in enumerate(model.sizes)]
     state, margins = Raked(model, len(codes), how.deviation), dict[int, IntArray]()
-    for _ in range(model.picks):
+    while True:
         free = np.setdiff1d(np.arange(len(exact)), state.picks)
         column = int(free[choose_one(state.scores(exact)[free], event, choices)])
         margins[column] = exact[column] + how.draw(noise, len(exact[column]))
+        if len(margins) == model.picks:
+            return margins
         state.add(column, margins[column])
-    return margins
 
 
 def margins_of(model: PoolModel, picks: Sequence[int], histogram: IntArray) -> dict[int, IntArray]:
@@ -203,7 +205,7 @@ def margins_of(model: PoolModel, picks: Sequence[int], histogram: IntArray) -> d
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tilt:
-    """What follows from the margins of D_v.
+    """Consequences of the margins of D_v.
 
     Attributes:
         book: the density, public.

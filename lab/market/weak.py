@@ -1,7 +1,7 @@
 """Layouts on which summaries by cells were weak, by whole runs of the product over several draws of noise.
 
-`python -m lab.market.weak OUT LAYOUT:SEED:NOISES ...`: a line of JSON for each run, and a table of the
-layouts: MMD^2 to held-back rows over that of exact greedy's equal weights, by geometric mean and worst draw.
+`python -m lab.market.weak OUT LAYOUT:SEED:NOISES[:BOOK] ...`: a line of JSON for each run, and a table of the
+layouts, also of those of `lab.market.layouts`: MMD^2 to held-back rows over that of exact greedy's equal weights, by geometric mean and worst draw.
 Settings are the product's defaults, with its own gamma (`domain`), rho 2 and epsilon 1. Layouts:
 
 | kind      | D_v                                                                            |
@@ -63,6 +63,7 @@ class WeakLine:
     greedy: float
     ours: float
     seconds: float
+    book: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +307,14 @@ def _sites(
     return sited(name, columns, schema, sites, site == sought, rows, seed)
 
 
-def measured(layout: str, seed: int, noises: Iterable[int]) -> list[WeakLine]:
-    """Run the product on a draw of a layout under several draws of its noise."""
-    build, rows = weak_layouts()[layout]
+def all_layouts() -> Mapping[str, tuple[Build, int]]:
+    """Builds of all layouts with |D_v|, by name."""
+    return {name: (each, 250) for name, each in layouts().items()} | {**weak_layouts()}
+
+
+def measured(layout: str, seed: int, noises: Iterable[int], book: str = "auto") -> list[WeakLine]:
+    """Run the product on a draw of a layout under several draws of its noise, with a kind of code book."""
+    build, rows = all_layouts()[layout]
     draw = build(data_folder(), rows, seed)
     draw = replace(draw, gamma=domain_gamma(draw.schema.mean_squared_distance))
     market, lines = PooledRows(draw), list[WeakLine]()
@@ -316,31 +322,32 @@ def measured(layout: str, seed: int, noises: Iterable[int]) -> list[WeakLine]:
     base = draw.to_test.mmd2(greedy.rows, greedy.weights)
     for noise in noises:
         started = time.perf_counter()
-        ours = product(market, SummaryQuestion(P, 2.0, 1.0, 1000 * seed + noise))["ours + weights"]
+        question = SummaryQuestion(P, 2.0, 1.0, 1000 * seed + noise)
+        ours = product(market, question, book=book)["ours + weights"]
         error = draw.to_test.mmd2(ours.rows, ours.weights) / base
         seconds = time.perf_counter() - started
-        lines.append(WeakLine(layout, seed, noise, len(draw.validation), base, error, seconds))
+        lines.append(WeakLine(layout, seed, noise, len(draw.validation), base, error, seconds, book))
     return lines
 
 
 def table(lines: Sequence[WeakLine]) -> str:
     """Markdown, one line a layout."""
     rows = ["| layout | runs | geometric mean | worst |", "|---|---|---|---|"]
-    for name in weak_layouts():
-        errors = [line.ours for line in lines if line.layout == name]
+    for name, book in dict.fromkeys((line.layout, line.book) for line in lines):
+        errors = [line.ours for line in lines if (line.layout, line.book) == (name, book)]
         if errors:
             mean = math.exp(float(np.mean(np.log(errors))))
-            rows.append(f"| {name} | {len(errors)} | {mean:.2f} | {max(errors):.2f} |")
+            rows.append(f"| {name}, {book} | {len(errors)} | {mean:.2f} | {max(errors):.2f} |")
     return "\n".join(rows) + "\n"
 
 
 def main(words: Sequence[str]) -> None:
-    """Measure LAYOUT:SEED:NOISES ..., append a line of JSON each to the file named first; print its table."""
+    """Measure LAYOUT:SEED:NOISES[:BOOK] ..., append lines of JSON to the file named first; print its table."""
     file, pieces = Path(words[0]), words[1:]
     for piece in pieces:
-        layout, seed, noises = piece.split(":")
+        layout, seed, noises, *book = piece.split(":")
         with one_thread():
-            lines = measured(layout, int(seed), range(int(noises)))
+            lines = measured(layout, int(seed), range(int(noises)), *book)
         with file.open("a", encoding="utf-8") as out:
             out.writelines(json.dumps(asdict(line)) + "\n" for line in lines)
     text = file.read_text(encoding="utf-8") if file.is_file() else ""

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedkme.arrays import IntArray
-from fedkme.cells.codebook import Counting, code_book_from_json
+from fedkme.cells.codebook import Counting
 from fedkme.cells.histogram import noisy_counts, on_integers
 from fedkme.directives import SHARES, FillOrder
 from fedkme.errors import ConfigError, ProtocolError, fault_of_curator
-from fedkme.margins.density import DensityBook
+from fedkme.margins.density import DensityBook, book_from_json
 from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import is_sealed, names
 from fedkme.sealed.rows import AnyRow
@@ -72,7 +72,7 @@ class HistogramResponder(RowSender):
             cause = f"{self.name} knows no summary by cells with the protocol {invitation.protocol[:64]!r}"
             raise ProtocolError(cause)
         try:
-            book = code_book_from_json(terms.code_book, self._schema)
+            book = book_from_json(terms.code_book, self._schema)
         except ConfigError as error:
             raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
         by_class = bool(terms.classes) or book.needs_labels
@@ -91,7 +91,7 @@ class HistogramResponder(RowSender):
     def _begin(self, invitation: Invitation) -> None:
         self._invitation = invitation
         terms = _terms(invitation)
-        self._counting = Counting(code_book_from_json(terms.code_book, self._schema), terms.classes)
+        self._counting = Counting(book_from_json(terms.code_book, self._schema), terms.classes)
         self._offered = self._gate.offered(self._table)
 
     def histogram(self, round_number: int) -> IntArray:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedkme.cells.codebook import BEYOND
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
 from fedkme.directives import Proposal
@@ -24,7 +25,6 @@ from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
 from fedkme.features.kernel_points import PointsSpec
 from fedkme.features.sums import Layout
-from fedkme.margins.density import BEYOND
 from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
 from fedkme.party import noise_for
 from fedkme.protocol import Consider, IntendedSummary, Security

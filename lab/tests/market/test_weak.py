@@ -15,16 +15,18 @@ def test_a_made_layout_is_measured_and_its_table_is_written(
 ) -> None:
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
     file = tmp_path / "weak.jsonl"
-    weak.main([str(file), "humps-upper:0:2", "humps-bare:0:1"])
+    weak.main([str(file), "humps-upper:0:2", "humps-bare:0:1", "humps-upper:0:1:release"])
     lines = [weak.WeakLine(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
     assert [(line.layout, line.noise, line.validation) for line in lines] == [
         ("humps-upper", 0, 250),
         ("humps-upper", 1, 250),
         ("humps-bare", 0, 250),
+        ("humps-upper", 0, 250),
     ]
     assert all(0.5 < line.ours < 3.0 for line in lines)
     assert lines[0].greedy == lines[1].greedy
-    assert "| humps-upper | 2 |" in capsys.readouterr().out
+    assert [line.book for line in lines] == ["auto", "auto", "auto", "release"]
+    assert "| humps-upper, auto | 2 |" in capsys.readouterr().out
 
 
 def test_rows_of_bare_layouts_have_no_labels(tmp_path: Path) -> None:

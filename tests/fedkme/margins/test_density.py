@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedkme.cells.codebook import BEYOND
 from fedkme.cells.histogram import SENSITIVITY, counts
 from fedkme.errors import ConfigError, DataError
-from fedkme.margins.density import BEYOND, DensityBook, density_from_json
+from fedkme.margins.density import DensityBook, density_from_json
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 
 SCHEMA = Schema(
