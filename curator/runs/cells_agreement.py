@@ -24,7 +24,7 @@ from curator.cells.code_book import (
     of_seeds,
     sketch_invitation,
 )
-from curator.cells.pool_model import of_release, release_of_pool
+from curator.cells.pool_model import margins_help, of_release, release_of_pool
 from curator.planning.formulas import held_rows
 from curator.run.run import Run
 from curator.runs.context import RunContext
@@ -156,16 +156,15 @@ class Agreement:
     def _share(self, run: Run, owners: Sequence[str]) -> float:
         """Share of owners' epsilon for the sketch, by the sizes that they said when they joined."""
         context, document = self._context, run.document
-        if self._by_margins(run):
-            return RELEASE_SHARE
         rows = sum(held_rows(owners, context.members.sizes())) or None
         deviation = context.summary_of(document).owner_noise().sketch_deviation
         return share_for(rows, len(context.schema.classes), deviation, document.summary.labelled)
 
-    def _by_margins(self, run: Run) -> bool:
-        """Say whether D_v gives margins over a release of the pool: once, as each request costs a release."""
-        summary = self._context.summary_of(run.document)
-        return summary.cells.code_book == "release" and not run.document.summary.count_deviation
+    def _by_margins(self, run: Run, owners: Sequence[str]) -> bool:
+        """Say whether D_v gives margins over a release of the pool: by settings, or by public sizes."""
+        context, request = self._context, run.document.summary
+        summary, held = context.summary_of(run.document), held_rows(owners, context.members.sizes())
+        return margins_help(summary, context.schema, request, held)
 
     def _in_coalitions(self, summary: SummarySettings, names: Sequence[str], share: float) -> bool:
         """Say whether owners will count together: by settings, or by the sizes that they said."""
@@ -186,9 +185,10 @@ class Agreement:
         if "owners" not in attempt:
             enough = len(here) >= quorum
             owners = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
-            share = self._share(run, owners)
-            together = not self._by_margins(run) and self._in_coalitions(summary, owners, share)
-            attempt = {"owners": owners, "share": share, "coalitions": together}
+            margins = self._by_margins(run, owners)
+            share = RELEASE_SHARE if margins else self._share(run, owners)
+            together = not margins and self._in_coalitions(summary, owners, share)
+            attempt = {"owners": owners, "share": share, "coalitions": together, "margins": margins}
             self._note(run, **attempt)
             self._warn_of_picks(run, together)
         names: list[str] = attempt["owners"]
@@ -215,7 +215,7 @@ class Agreement:
 
         async def ask(sums: OwnerSums, settle: Settle) -> PublicCells:
             await sums.invite()
-            if self._by_margins(run):
+            if attempt.get("margins"):
                 sums.restore(tuple(stored), partial(settled, settle))
                 method = await in_thread(release_of_pool, summary, context.schema, seed, share)
                 return await of_release(summary, context.schema, method, sums, document.summary, seed, share)

@@ -1,7 +1,8 @@
 """Layouts on which summaries by cells were weak, by whole runs of the product over several draws of noise.
 
 `python -m lab.market.weak OUT LAYOUT:SEED:NOISES[:BOOK] ...`: a line of JSON for each run, and a table of the
-layouts, also of those of `lab.market.layouts`: MMD^2 to held-back rows over that of exact greedy's equal weights, by geometric mean and worst draw.
+layouts, also of those of `lab.market.layouts`: MMD^2 to held-back rows over that of exact greedy's equal
+weights, by geometric mean and worst draw.
 Settings are the product's defaults, with its own gamma (`domain`), rho 2 and epsilon 1. Layouts:
 
 | kind      | D_v                                                                            |
@@ -342,7 +343,7 @@ def table(lines: Sequence[WeakLine]) -> str:
 
 
 def main(words: Sequence[str]) -> None:
-    """Measure LAYOUT:SEED:NOISES[:BOOK] ..., append lines of JSON to the file named first; print its table."""
+    """Measure LAYOUT:SEED:NOISES[:BOOK] ..., append lines of JSON to the first file; print its table."""
     file, pieces = Path(words[0]), words[1:]
     for piece in pieces:
         layout, seed, noises, *book = piece.split(":")
