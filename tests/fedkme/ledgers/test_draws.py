@@ -58,6 +58,7 @@ from tests.test_privacy_table import entries
 
 RUN, CONSUMER, OWNER = "run-1", "hospital", "north"
 MEAN_COST = Cost(Gaussian(4.0), 2.0)
+MARGIN = Gaussian(5.0)
 COUNTS = histogram_noise(0.5)
 COUNTED = COUNTS.event
 SCHEDULE = MwemSchedule(0.05, 5, 2, 6)
@@ -111,6 +112,15 @@ def picks_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
     books.consumer.extend(gate.declared)
     offer = Offer(histogram=counts, disclosures=tuple(gate.declared), picks=(3,))
     CellDisclosures(RUN, books.curator, CONSUMER).receive_target(counts, offer)
+
+
+def margin_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
+    gate, counts = ConsumerGate(CONSUMER), drawn.astype(np.int64)
+    gate.pass_picks(RUN, BoundedRange(1e-7), [3], counts)  # of no cost beside the margin's
+    gate.pass_histogram(RUN, GaussianNoise(MARGIN.noise_multiplier * 2.0**0.5), counts, 3)
+    books.consumer.extend(gate.declared)
+    offer = Offer(histogram=counts, disclosures=tuple(gate.declared), picks=(3,))
+    CellDisclosures(RUN, books.curator, CONSUMER).receive_target(counts, offer, {3: counts})
 
 
 def histogram_of_an_owner(books: Books, drawn: Drawn, event: Event) -> None:
@@ -173,6 +183,7 @@ MECHANISMS: dict[str, tuple[Draw, Event, str, str]] = {
     "histogram of D_v": (histogram_of_d_v, COUNTED, D_V, OWNERS),
     "counts of D_v, asked often": (partial(histogram_of_d_v, how=OFTEN), OFTEN.event, D_V, OWNERS),
     "picks of D_v": (picks_of_d_v, BoundedRange(0.2), D_V, OWNERS),
+    "margins of D_v": (margin_of_d_v, MARGIN, D_V, OWNERS),
     "histogram of an owner": (histogram_of_an_owner, COUNTED, OWNER, OWNERS),
     "g_l": (broadcast_of_the_summary, MEAN_COST.event, OWNERS, OWNERS),
     "g_l, MWEM on a schedule": (
@@ -204,6 +215,7 @@ DRAWS: dict[str, tuple[str, ...] | str] = {
     "Histogram by cells": ("histogram of D_v", "histogram of an owner"),
     "Counts of a D_v that is asked about often": ("counts of D_v, asked often",),
     "Directions that D_v picks": ("picks of D_v",),
+    "Margins of D_v over a release": ("picks of D_v", "margins of D_v"),
     "Sketch for public cells": ("a sketch",),
     "Sketch and histogram together": ("a sketch", "histogram of an owner"),
     "Sketch and counts of coalitions": ("a sketch",),
