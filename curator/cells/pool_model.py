@@ -17,11 +17,12 @@ from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.cells.menu import offers_columns
 from fedkme.cells.projection import spec_for
-from fedkme.errors import NotMadeError
+from fedkme.errors import ConfigError, NotMadeError
 from fedkme.exchange import SummaryRequest
 from fedkme.features.domain import Domain
 from fedkme.margins.density import DensityBook
 from fedkme.margins.model import PICK_SHARE, PICKS, make_model, model_rows
+from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.ops.threads import in_thread
 from fedkme.releases.settings import MarginalsSettings
 from fedkme.tables.schema import Schema
@@ -74,7 +75,13 @@ def margins_help(
     offered = offers_columns(spec_for(schema, 0, cells.dimension), schema) and dimensions <= MOST_DIMENSIONS
     enough = request.validation_rows * epsilon >= ENOUGH_OF_TARGET
     held = len(sizes) > 0 and sorted(sizes)[len(sizes) // 2] * epsilon >= ENOUGH_OF_OWNER
-    return offered and enough and held and not any(each is not None for each in named)
+    if not (offered and enough and held) or any(each is not None for each in named):
+        return False
+    try:
+        release_of_pool(settings, schema, 0, RELEASE_SHARE)
+    except ConfigError:
+        return False  # too many pairs of columns
+    return True
 
 
 async def of_release(
