@@ -220,6 +220,7 @@ def _count(
     if isinstance(menu, PoolModel):
         assert isinstance(how, GaussianNoise), "`counting` made both"
         event, noise = menu.event(epsilon), on_integers(noise_for("histogram"))
+        menu.check_fit(schema, validation.labels is not None)
         codes = menu.codes_of(rows, validation.labels)
         margins = picked_margins(menu, codes, how, event, noise_for("picks"), noise)
         picks, histogram = tuple(margins), np.concatenate(list(margins.values()))

@@ -8,8 +8,6 @@ follows from it costs nothing.
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from curator.cells.code_book import PublicCells
 from curator.releases.method import Method, make_method
 from curator.run.release_record import redrawn
@@ -20,7 +18,7 @@ from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotMadeError
 from fedkme.exchange import SummaryRequest
 from fedkme.features.domain import Domain
-from fedkme.margins.density import DensityBook
+from fedkme.margins.density import even_density
 from fedkme.margins.model import PICK_SHARE, PICKS, make_model, model_rows
 from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.ops.threads import in_thread
@@ -115,12 +113,4 @@ async def of_release(
         PICKS if cells.picks is None else cells.picks,
         PICK_SHARE if cells.pick_share is None else cells.pick_share,
     )
-    width = schema.encoded_width
-    nothing = {
-        "along": np.zeros((width, 0)),
-        "edges": np.zeros((0, 0)),
-        "factors": np.ones((0, 1)),
-        "own": np.zeros(0),
-    }
-    book = DensityBook(nothing, 1.0, 1.0, 0.0, seed, schema)
-    return PublicCells(book, 0, share, menu=model)
+    return PublicCells(even_density(schema, seed), 0, share, menu=model)

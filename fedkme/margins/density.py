@@ -130,6 +130,13 @@ class DensityBook:
         return weights / weights.sum() if len(weights) else weights
 
 
+def even_density(schema: Schema, seed: int) -> DensityBook:
+    """Make the density that is the same for all rows."""
+    nothing: dict[str, FloatArray] = {"along": np.zeros((schema.encoded_width, 0)), "edges": np.zeros((0, 0))}
+    nothing |= {"factors": np.ones((0, 1)), "own": np.zeros(0)}
+    return DensityBook(nothing, 1.0, 1.0, 0.0, seed, schema)
+
+
 def density_from_json(plain: Mapping[str, Any], schema: Schema) -> DensityBook:
     """Read what `DensityBook.to_json` wrote.
 

@@ -94,15 +94,26 @@ class PoolModel:
         """Events of all picks."""
         return [self.event(epsilon)] * self.picks
 
+    def check_fit(self, schema: Schema, labelled: bool) -> None:
+        """Refuse a model of another schema, or of classes that D_v lacks, before any row is read.
+
+        So no model is refused by what a row has: such a refusal would disclose it without a cost.
+
+        Raises:
+            ConfigError: the model does not fit.
+        """
+        furthest = max(max(group) for group in self.groups)
+        if furthest >= schema.encoded_width or self.classes not in (0, labelled and len(schema.classes)):
+            raise ConfigError("a model of the pool does not fit the schema", "Compare the parties' versions.")
+
     def codes_of(self, rows: Rows, labels: IntArray | None = None) -> IntArray:
-        """Bins of encoded rows, (m, n) -> (m, c) int64.
+        """Bins of encoded rows, (m, n) -> (m, c) int64; `check_fit` has let in the model.
 
         Raises:
             DataError: rows do not fit or are not finite, or their classes are missing or unknown.
         """
         points = np.asarray(rows, np.float64)
-        furthest = max(max(group) for group in self.groups)
-        if points.ndim != 2 or points.shape[1] <= furthest or not np.isfinite(points).all():
+        if points.ndim != 2 or not np.isfinite(points).all():
             raise DataError("rows do not fit the model of the pool", "Encode rows by the public schema.")
         codes = [
             np.searchsorted(np.array(edges), points[:, group[0]])

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from consumer.requests import Requests
 from consumer.settings import RequestSettings
@@ -26,6 +28,8 @@ from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, FedkmeError
 from fedkme.exchange import CellsPlan, Offer, Plan
 from fedkme.features.fourier import FourierSpec
+from fedkme.margins.density import even_density
+from fedkme.margins.model import make_model
 from fedkme.party import noise_for
 from fedkme.privacy.events import BoundedRange
 from fedkme.privacy.ledger import disclosures_in
@@ -205,3 +209,44 @@ def put(at: Lab, validation: Table) -> None:
     """Give a consumer's host a D_v."""
     rows = [",".join(map(str, row)) for row in validation.values.tolist()]
     (at.folder / "validation.csv").write_text("\n".join([",".join(SCHEMA.names), *rows]) + "\n")
+
+
+def of_model(changes: dict[str, Any]) -> Plan:
+    """The plan of a curator that changes a model of the pool."""
+    model = make_model(SCHEMA.encode(SIDES[[0, 1] * 20]), None, SCHEMA, 2, 0.1)
+    book = even_density(SCHEMA, 3).to_json()
+    features = FourierSpec("paired", 8, 1.0, SCHEMA.encoded_width, 3)
+    return Plan(RUN, features, cells=CellsPlan(book, 1.0, 2.0, menu={**model.to_json(), **changes}))
+
+
+PLACES = st.lists(st.integers(-1, 4), max_size=3)
+CUTS = st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.floats(0.0, 1.0), max_size=3)
+MODELS = st.fixed_dictionaries(
+    {},
+    optional={
+        "groups": st.lists(PLACES, min_size=3, max_size=3),
+        "edges": st.lists(CUTS.map(sorted), min_size=3, max_size=3),
+        "classes": st.integers(-1, 3),
+        "rows": st.integers(0, 41),
+        "picks": st.integers(0, 5),
+        "share": st.floats(),
+    },
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MODELS)
+def test_a_lying_model_of_the_pool_tells_nothing_of_a_row(changes: dict[str, Any]) -> None:
+    # The two D_v are refused in the same words, or both get an offer of as many picks.
+    plan_of_liar = of_model(changes)
+    first, other = (offered(plan_of_liar, world) for world in WORLDS)
+    if isinstance(first, str) or isinstance(other, str):
+        assert first == other
+    else:
+        assert len(first.picks) == len(other.picks) > 0
+
+
+def test_the_honest_model_gets_an_offer() -> None:
+    offer = offered(of_model({}), WORLDS[0])
+    assert isinstance(offer, Offer)
+    assert len(offer.picks) == 2

@@ -22,7 +22,7 @@ from fedkme.cells.disclosures import PICK_SENSITIVITY
 from fedkme.cells.histogram import counts
 from fedkme.exchange import CellsPlan, Plan
 from fedkme.features.fourier import FourierSpec
-from fedkme.margins.density import DensityBook
+from fedkme.margins.density import even_density
 from fedkme.margins.model import PoolModel
 from fedkme.margins.picks import Raked, margin_noise, picked_margins
 from fedkme.privacy.events import CONSUMER, OWNERS, BoundedRange, Gaussian
@@ -33,13 +33,7 @@ from fedkme.tables.table import Table
 _TARGET = PrivacyTarget(epsilon=1.0, delta=1e-5)
 _SHARE = 0.25
 _WIDTH = SCHEMA.encoded_width
-_NOTHING = {
-    "along": np.zeros((_WIDTH, 0)),
-    "edges": np.zeros((0, 0)),
-    "factors": np.ones((0, 1)),
-    "own": np.zeros(0),
-}
-BOOK = DensityBook(_NOTHING, 1.0, 1.0, 0.0, 0, SCHEMA)
+BOOK = even_density(SCHEMA, 0)
 
 
 def model(random: np.random.Generator, picks: int = 2) -> PoolModel:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fedkme.cells.codebook import BEYOND
 from fedkme.cells.histogram import SENSITIVITY, counts
 from fedkme.errors import ConfigError, DataError
-from fedkme.margins.density import DensityBook, density_from_json
+from fedkme.margins.density import DensityBook, density_from_json, even_density
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 
 SCHEMA = Schema(
@@ -45,15 +45,7 @@ def test_a_density_is_the_product_of_its_factors_and_survives_the_wire() -> None
     assert sent.to_json() == BOOK.to_json()
     weights = sent.weights_of(rows, labels)
     assert weights == pytest.approx(np.array([1.0, 6.5, 12.5, 20.5]) / 40.5)
-    nothing = {
-        "along": np.zeros((4, 0)),
-        "edges": np.zeros((0, 0)),
-        "factors": np.ones((0, 1)),
-        "own": np.zeros(0),
-    }
-    plain = density_from_json(
-        json.loads(json.dumps(DensityBook(nothing, 1, 1, 0, 3, SCHEMA).to_json())), SCHEMA
-    )
+    plain = density_from_json(json.loads(json.dumps(even_density(SCHEMA, 3).to_json())), SCHEMA)
     assert plain.cells_of(rows).tolist() == [1, 1, 1, 1]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError
 from fedkme.margins.model import (
     EDGES,
     MOST_NUMBERS,
@@ -104,9 +104,20 @@ def test_a_model_that_a_curator_made_up_is_refused(case: str) -> None:
         model_from_json({**made().to_json(), **HOSTILE[case]})
 
 
-def test_places_beyond_the_row_are_refused_before_d_v_is_read() -> None:
-    plain = made().to_json()
-    plain["groups"][0] = [10**6]
-    rows, labels = people(3, 0)
-    with pytest.raises(DataError):
-        model_from_json(plain).codes_of(rows, labels)
+@pytest.mark.parametrize(
+    ("change", "labelled"),
+    [
+        ({"groups": [[10**6], [1], [2, 3], list(range(4, 20))]}, True),
+        ({"classes": 1, "codes": packed(np.zeros((5_000, 5)))}, True),  # of which half of D_v has another
+        ({"classes": 3}, True),
+        ({}, False),
+    ],
+)
+def test_a_model_of_another_schema_is_refused_whatever_the_rows_are(
+    change: dict[str, Any], labelled: bool
+) -> None:
+    model = model_from_json({**made().to_json(), **change})
+    with pytest.raises(ConfigError):
+        model.check_fit(SCHEMA, labelled)
+    made().check_fit(SCHEMA, True)
+    made(labelled=False).check_fit(SCHEMA, False)
