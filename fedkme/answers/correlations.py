@@ -134,6 +134,7 @@ def scored_correlation(pair: ScoredPair, sampled: int, together: int) -> Quantit
     high = _turned(max(ends[1] / least, ends[1] / most), -apart)
     value = min(max(value, low), high)
     unseen = max((high - low) / 2.0 - width, 0.0)
+    value, noise, unseen = float(value), float(noise), float(unseen)
     return QuantityEstimate(value, low, high, noise, math.sqrt(sampling), unseen, SUPPOSED, bounded=True)
 
 

@@ -24,6 +24,8 @@ other function: without bias, with exact noise (`Between`). The estimate itself 
 values spread evenly over the bin, on the column's scale. An atom is a bin with one value. Questions about one
 number alone are answered by fine bins (`fedkme.releases.fine`). Where the least and the most value need a
 table that was not measured, the bounds allow all rows to lie in the cell that is farthest from the mean.
+Far cells of a number hold few rows and much of the noise. For any t, min(f, t) is at most f in every row, and
+max(f, t) at least f: the least and the most value of fine bins are cut so, where few rows are (`_cut`).
 """
 
 import itertools
@@ -51,6 +53,8 @@ MOST_POINTS = 2**22
 _PIECES = 8
 """Pieces of a bin at which functions are computed."""
 _NOTHING = 1e-9  # relative size of rounding error
+_FAR_SHARES = (1e-9, 0.001, 0.003, 0.01, 0.03, 0.1)
+"""Shares of rows beyond which bounds of a number by fine bins may be cut."""
 _MOST_CACHED, _MOST_GRIDS = 64, 2
 
 
@@ -172,6 +176,9 @@ class CountEvidence:
             return ReleasedFigure(float(on @ means), math.sqrt(max(float(on @ covariance @ on), 0.0)))
 
         whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), _no_noise(figure(1, 1, 0), reach))
+        if hidden and (fine := self.fine(clique)) is not None:
+            ends = values.min(axis=within), values.max(axis=within)
+            whole = _with_cut_ends(whole, fine, middle, *ends)
         return Law(means[:count], covariance[:count, :count], whole, reach)
 
     def linear(
@@ -332,6 +339,28 @@ class CountEvidence:
         names = " and ".join(self._binning.names[column] for column in columns)
         together = " together" if len(columns) > 1 else ""
         return f"not in the span of what was released: {names} were not counted{together}"
+
+
+def _with_cut_ends(
+    whole: Between, fine: FineShares, middle: FloatArray, least: FloatArray, most: FloatArray
+) -> Between:
+    """Take bounds of a function of a fine cell that are cut where few rows are: they have less noise."""
+    below, above = _cut(fine, least), _cut(fine, -most)
+    low, high = np.minimum(least, below), np.maximum(most, -above)
+    means, covariance = fine.law([low, high, high - low, np.clip(middle, -above, below)])
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist()
+    figures = [ReleasedFigure(*each) for each in zip(means.tolist(), deviations, strict=True)]
+    return replace(whole, least=figures[0], most=figures[1], gap=figures[2], inner=figures[3])
+
+
+def _cut(fine: FineShares, values: FloatArray) -> float:
+    """Cut of a lower bound for which its mean less two deviations is largest, by the denoised shares."""
+    order = np.argsort(values)
+    above = 1.0 - np.cumsum(fine.denoised[order])
+    cuts: list[float] = [math.inf, *values[order[np.searchsorted(-above, np.negative(_FAR_SHARES))]].tolist()]
+    lower = [np.minimum(values, cut) for cut in cuts]
+    noise = np.sqrt(np.maximum(np.diag(fine.law(lower)[1]), 0.0))
+    return cuts[int(np.argmax(np.array(lower) @ fine.denoised - 2.0 * noise))]
 
 
 def _no_noise(figure: ReleasedFigure, reach: float) -> ReleasedFigure:

@@ -68,8 +68,10 @@ def _ratio(
         return law.whole.ends(_sampling_variance(quantity, evidence, target, q, law).most, level)
 
     least, most = (limit - quantity.offset for limit in quantity.limits)
-    low = _crossing(lambda q: ends(q)[0], min(least, value), value)
-    high = _crossing(lambda q: -ends(q)[1], max(most, value), value)
+    inner = value + law.whole.centre.estimate / under  # the middle is 0 here
+    low = _crossing(lambda q: ends(q)[0], min(least, inner), inner)
+    high = _crossing(lambda q: -ends(q)[1], max(most, inner), inner)
+    value = min(max(value, low), high)
     errors = (law.whole.middle.deviation, math.sqrt(variance.estimate), law.whole.unseen)
     noise, sampling, unseen = (each / under for each in errors)
     value, low, high = (quantity.offset + each for each in (value, low, high))

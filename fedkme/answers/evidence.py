@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,7 +58,7 @@ def added(one: Law, other: Law) -> Law:
     def add(a: ReleasedFigure, b: ReleasedFigure) -> ReleasedFigure:
         return ReleasedFigure(a.estimate + b.estimate, math.hypot(a.deviation, b.deviation))
 
-    names = [each.name for each in fields(Between)]
+    names = ("middle", "least", "most", "gap", "centre")
     whole = Between(*(add(getattr(one.whole, name), getattr(other.whole, name)) for name in names))
     return Law(one.means + other.means, one.covariance + other.covariance, whole, one.reach + other.reach)
 

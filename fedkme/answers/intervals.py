@@ -65,12 +65,19 @@ class Between:
         least: the smallest value that the rows allow.
         most: the largest value that the rows allow.
         gap: `most` less `least`.
+        inner: a value between bounds that are cut (fedkme.answers.counts); None: the middle.
     """
 
     middle: ReleasedFigure
     least: ReleasedFigure
     most: ReleasedFigure
     gap: ReleasedFigure
+    inner: ReleasedFigure | None = None
+
+    @property
+    def centre(self) -> ReleasedFigure:
+        """Value between the bounds, cut as these are."""
+        return self.inner or self.middle
 
     @property
     def unseen(self) -> float:
@@ -92,7 +99,7 @@ class Between:
             level: chance with which the interval holds.
         """
         below, above = (math.sqrt(each.deviation**2 + sampling.value) for each in (self.least, self.most))
-        wide, middle = max(below, above), self.middle.estimate
+        wide, middle = max(below, above), self.centre.estimate
         gap = self.gap.least()
         ratio = max(gap.value, 0.0) / (2.0 * wide) if wide else 0.0
         factor = critical(ratio, level + sampling.doubt + gap.doubt) - ratio
