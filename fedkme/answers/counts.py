@@ -357,7 +357,8 @@ def _cut(fine: FineShares, values: FloatArray) -> float:
     """Cut of a lower bound for which its mean less two deviations is largest, by the denoised shares."""
     order = np.argsort(values)
     above = 1.0 - np.cumsum(fine.denoised[order])
-    cuts: list[float] = [math.inf, *values[order[np.searchsorted(-above, np.negative(_FAR_SHARES))]].tolist()]
+    places = np.minimum(np.searchsorted(-above, np.negative(_FAR_SHARES)), len(order) - 1)
+    cuts: list[float] = [math.inf, *values[order[places]].tolist()]
     lower = [np.minimum(values, cut) for cut in cuts]
     noise = np.sqrt(np.maximum(np.diag(fine.law(lower)[1]), 0.0))
     return cuts[int(np.argmax(np.array(lower) @ fine.denoised - 2.0 * noise))]
