@@ -87,7 +87,7 @@ class Template:
         """Listen for messages about forks in the running loop."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._hear)
-        self._pids: asyncio.Queue[int | None] = asyncio.Queue()
+        self._begun: asyncio.Queue[tuple[int, asyncio.Future[int]] | None] = asyncio.Queue()
         self._ends: dict[int, asyncio.Future[int]] = {}
 
     @property
@@ -109,17 +109,18 @@ class Template:
             given = [their_stdin, their_stdout, theirs.enter_context(errors.open("ab")).fileno()]
             with contextlib.suppress(OSError):  # the template is gone: `_hear` reports it
                 socket.send_fds(self._socket, [json.dumps([party, command]).encode()], given)
-            pid = await self._pids.get()
+            begun = await self._begun.get()
         writer, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(stdin, "wb", 0))
         reader = asyncio.StreamReader(LINE_LIMIT)
         await self._loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(stdout, "rb", 0)
         )
-        if pid is None:
+        if begun is None:
             writer.close()
             cause = "the template process of the parties ended"
             raise PartyFailedError(cause, "See stderr/template.txt in the run's folder.")
-        return Forked(pid, writer, reader, self._ends[pid])
+        pid, ended = begun  # its end may have been heard already
+        return Forked(pid, writer, reader, ended)
 
     def close(self) -> None:
         """End the template; the parties have ended, or end when their input ends."""
@@ -137,14 +138,14 @@ class Template:
         pid, status = json.loads(message)
         if status is None:
             self._ends[pid] = self._loop.create_future()
-            self._pids.put_nowait(pid)
+            self._begun.put_nowait((pid, self._ends[pid]))
         else:
             self._ends.pop(pid).set_result(status)
 
     def _gone(self) -> None:
         """Kill every fork: without the template their ends are not reported."""
         self._loop.remove_reader(self._socket)
-        self._pids.put_nowait(None)
+        self._begun.put_nowait(None)
         for pid, end in self._ends.items():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -72,6 +73,22 @@ async def test_each_fork_is_a_party_with_its_own_exit_status_and_one_thread(
     assert {event["party"] for event in heard if event["event"] == "imported"} == {"north", "south"}
     assert len({template.pid, *(child.pid for child in children)}) == 3
     assert threads_of(template.pid) == 1
+
+
+async def test_a_party_that_ends_before_its_pipes_are_heard_has_its_exit_status(
+    template: Template, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Under load its end came first, and the launcher ended with a KeyError.
+    loop = asyncio.get_running_loop()
+    connect = loop.connect_read_pipe
+
+    async def late(*arguments: Any) -> Any:
+        await asyncio.wait(list(template._ends.values()))
+        return await connect(*arguments)
+
+    monkeypatch.setattr(loop, "connect_read_pipe", late)
+    child = await Child.start("north", ABSENT, tmp_path / "north.txt", nothing, template)
+    assert await child.ended() == ConfigError.code
 
 
 async def test_a_killed_party_reports_its_signal(template: Template, tmp_path: Path) -> None:
