@@ -6,7 +6,7 @@ offers, and the run's body.
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -148,8 +148,8 @@ class CountedTarget:
     """
 
     book: AnyBook
-    histogram: IntArray
-    margins: Mapping[int, IntArray] | None = None
+    histogram: IntArray = field(repr=False)
+    margins: Mapping[int, IntArray] | None = field(default=None, repr=False)
     tilt: Tilt | None = None
 
 
