@@ -24,7 +24,7 @@ from curator.cells.code_book import (
     of_seeds,
     sketch_invitation,
 )
-from curator.cells.pool_model import margins_help, of_release, release_of_pool
+from curator.cells.pool_model import of_release, release_of_pool
 from curator.planning.formulas import held_rows
 from curator.run.run import Run
 from curator.runs.context import RunContext
@@ -160,11 +160,10 @@ class Agreement:
         deviation = context.summary_of(document).owner_noise().sketch_deviation
         return share_for(rows, len(context.schema.classes), deviation, document.summary.labelled)
 
-    def _by_margins(self, run: Run, owners: Sequence[str]) -> bool:
-        """Say whether D_v gives margins over a release of the pool: by settings, or by public sizes."""
-        context, request = self._context, run.document.summary
-        summary, held = context.summary_of(run.document), held_rows(owners, context.members.sizes())
-        return margins_help(summary, context.schema, request, held)
+    def _by_margins(self, run: Run) -> bool:
+        """Say whether D_v gives margins over a release of the pool: once, as each request costs a release."""
+        summary = self._context.summary_of(run.document)
+        return summary.cells.code_book == "release" and not run.document.summary.count_deviation
 
     def _in_coalitions(self, summary: SummarySettings, names: Sequence[str], share: float) -> bool:
         """Say whether owners will count together: by settings, or by the sizes that they said."""
@@ -185,7 +184,7 @@ class Agreement:
         if "owners" not in attempt:
             enough = len(here) >= quorum
             owners = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
-            margins = self._by_margins(run, owners)
+            margins = self._by_margins(run)
             share = RELEASE_SHARE if margins else self._share(run, owners)
             together = not margins and self._in_coalitions(summary, owners, share)
             attempt = {"owners": owners, "share": share, "coalitions": together, "margins": margins}

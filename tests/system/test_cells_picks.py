@@ -90,9 +90,11 @@ async def test_a_run_that_sets_nothing_picks_where_categories_and_rows_allow_it(
     tmp_path: Path, rows: int
 ) -> None:
     # Decision 009, "on by a public rule": neither the curator nor the consumer names cells or picks. D_v is
-    # of doctors, of which owners have few: no direction of the menu is as far as theirs. A large D_v gives
-    # margins over a release.
-    async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
+    # of doctors, of which owners have few: no direction of the menu is as far as theirs. A curator that names
+    # a release gets margins over it.
+    cells = CellsSettings(code_book="auto" if rows == 110 else "release")
+    settings = SummarySettings(features=SMALL, cells=cells)
+    async with market(tmp_path, ["a", "b"], JOBS, summary=settings) as at:
         for seed, name in enumerate("ab"):
             at.owner(name, data=file_of(tmp_path, name, seed, 0.1))
         doctors = file_of(tmp_path, "doctors", 9, 1.0, rows)

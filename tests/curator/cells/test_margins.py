@@ -1,17 +1,14 @@
-"""Runs by margins at the curator: when there are some, and who is asked for how many rows."""
+"""Runs by margins at the curator: what the release costs, and who is asked for how many rows."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
 
 from curator.cells.density_orders import LEAST_ORDER, orders_by_density
 from curator.cells.orders import USABLE
-from curator.cells.pool_model import margins_help, release_of_pool
+from curator.cells.pool_model import release_of_pool
 from curator.summary.settings import SummarySettings
-from fedkme.exchange import SummaryRequest
 from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.privacy.events import Gaussian
 from fedkme.tables.schema import Category, Label, Numeric, Schema
@@ -20,39 +17,6 @@ PEOPLE = Schema(
     columns=(Numeric(name="age", bounds=(0, 100)), Category(name="job", categories=tuple("abcdef"))),
     label=Label(name="ill", classes=("no", "yes")),
 )
-IMAGES = Schema(columns=(Numeric(name="pixel", bounds=(0, 1), count=64),))
-WIDE = Schema(columns=tuple(Category(name=f"q{n}", categories=tuple("abcdefghij")) for n in range(65)))
-
-
-def request(rows: int = 250, deviation: float = 0.0) -> SummaryRequest:
-    return SummaryRequest("consumer", b"", "digest", 100, rows, 1.0, True, deviation)
-
-
-@pytest.mark.parametrize(
-    ("changes", "schema", "asked", "sizes", "helps"),
-    [
-        ({}, PEOPLE, request(), (1_000, 900, 800), True),
-        ({}, PEOPLE, request(119), (1_000, 900, 800), False),
-        ({"privacy": {"epsilon": 0.4}}, PEOPLE, request(), (1_000, 900, 800), False),
-        ({"privacy": {"group": 3}}, PEOPLE, request(), (1_000, 900, 800), False),
-        ({}, PEOPLE, request(), (5_000, 90, 80), False),  # an owner of middle size counts noise
-        ({}, PEOPLE, request(), (), False),  # nobody has said its size
-        ({}, PEOPLE, request(deviation=8.0), (1_000, 900, 800), False),
-        ({}, IMAGES, request(), (1_000, 900, 800), False),
-        ({}, WIDE, request(), (1_000, 900, 800), False),
-        ({"cells": {"bits": 3}}, PEOPLE, request(), (1_000, 900, 800), False),
-        ({"cells": {"picks": 2}}, PEOPLE, request(), (1_000, 900, 800), False),
-        ({"cells": {"coalitions": True}}, PEOPLE, request(), (1_000, 900, 800), False),
-        ({"cells": {"code_book": "sketch"}}, PEOPLE, request(), (1_000, 900, 800), False),
-        ({"cells": {"code_book": "release"}}, PEOPLE, request(30), (), True),
-        ({"cells": {"code_book": "release"}}, PEOPLE, request(30, 8.0), (), False),
-    ],
-)
-def test_public_facts_decide(
-    changes: dict[str, Any], schema: Schema, asked: SummaryRequest, sizes: tuple[int, ...], helps: bool
-) -> None:
-    settings = SummarySettings.model_validate({"protocol": "cells", **changes})
-    assert margins_help(settings, schema, asked, sizes) == helps
 
 
 @pytest.mark.parametrize("group", [1, 3])
