@@ -111,12 +111,7 @@ def test_additions_stand_in_as_many_files_as_the_page_on_extensions_says() -> No
         ("WinnerOnlySettings|winner_only:", {"curator/summary/auctions/base.py", "fedkme/protocols.py"}),
         (
             "MarginalsSettings|methods.marginals:",
-            {
-                "curator/cells/pool_model.py",
-                "curator/releases/methods/marginals.py",
-                "fedkme/protocols.py",
-                "fedkme/releases/settings.py",
-            },
+            {"curator/releases/methods/marginals.py", "fedkme/protocols.py", "fedkme/releases/settings.py"},
         ),
         (
             r'\bDrawRows\b|(?m:^message Draw\b)|\(\{"draw"\}\)',

@@ -89,6 +89,11 @@ class Case:
         return 1 if self.summary is None else self.summary.privacy.group
 
     @property
+    def asks_sums(self) -> bool:
+        """Check whether owners are asked for sums over their rows."""
+        return self.summary is None or self.summary.sketched
+
+    @property
     def must(self) -> tuple[str, ...]:
         """All that must have happened."""
         always = ["an end as foreseen", "lines of every party's log"]
@@ -101,7 +106,7 @@ class Case:
             always.append("a refusal")
         if self.pooling.security is not None:
             always.append("masks")
-        elif self.release is not None or "sketch" in self.note or "of a release" in self.note:
+        elif self.asks_sums:
             always.append("sums in the clear")
         if self.requests > 1:
             always.append("another run")
@@ -388,7 +393,7 @@ def cases_of(protocol: str) -> list[Case]:
     if fault := fault_of_protocol(protocol):
         raise ConfigError(f"there is no protocol to replay: {fault}", "Choose one, or all.")
     if protocol == SKETCH:
-        return [case for case in _summaries("cells") if "sketch" in case.note or "of a release" in case.note]
+        return [case for case in _summaries("cells") if case.asks_sums]
     return _releases(protocol) if PROTOCOLS[protocol].family == "sums" else _summaries(protocol)
 
 

@@ -13,7 +13,7 @@ from consumer.sealed_rows import RunKeys, opened
 from consumer.settings import KernelSettings, RequestSettings
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.directions import Menu, chosen_book, histogram_of, pick, scores
-from fedkme.cells.histogram import CountNoise, GaussianNoise, HistogramNoise, noisy_counts, on_integers
+from fedkme.cells.histogram import CountNoise, HistogramNoise, noisy_counts, on_integers
 from fedkme.cells.repeated_requests import deviation_of_asks, noise_of_asks
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.embeddings.mmd import ReferenceRows
@@ -23,7 +23,7 @@ from fedkme.errors import BudgetError, ConfigError
 from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
 from fedkme.margins.density import book_from_json
-from fedkme.margins.model import PoolModel, menu_from_json
+from fedkme.margins.model import PoolModel, any_menu_from_json
 from fedkme.margins.picks import margin_noise, picked_margins
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import WindowBudget, check_budget, check_target
@@ -44,7 +44,7 @@ def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | PoolMod
         ConfigError: the plan's menu is invalid, or has more picks than this consumer allows.
     """
     how = noise_of_asks(request.privacy, request.asks)
-    menu = None if cells.menu is None else menu_from_json(cells.menu)
+    menu = None if cells.menu is None else any_menu_from_json(cells.menu)
     if menu is None or not isinstance(how, HistogramNoise) or not request.picks:
         return None, how
     if menu.picks > request.picks:
@@ -61,8 +61,9 @@ def shared_events(request: RequestSettings, cells: CellsPlan | None) -> list[Eve
     if cells is None:
         return [target_event(request.target)]
     menu, how = counting(request, cells)
-    picks = [] if menu is None else menu.events(request.privacy.of_row)
-    return [*picks, *[how.event] * (menu.picks if isinstance(menu, PoolModel) else 1)]
+    if menu is None:
+        return [how.event]
+    return [*menu.events(request.privacy.of_row), *[how.event] * menu.histograms]
 
 
 def check_asks(consumer: str, budget: WindowBudget | None, request: RequestSettings) -> None:
@@ -218,16 +219,8 @@ def _count(
     book, (menu, how) = book_from_json(plan.code_book, schema), counting(request, plan)
     rows, epsilon, picks = schema.encode(validation.values), request.privacy.of_row, tuple[int, ...]()
     if isinstance(menu, PoolModel):
-        assert isinstance(how, GaussianNoise), "`counting` made both"
-        event, noise = menu.event(epsilon), on_integers(noise_for("histogram"))
         menu.check_fit(schema, validation.labels is not None)
-        codes = menu.codes_of(rows, validation.labels)
-        margins = picked_margins(menu, codes, how, event, noise_for("picks"), noise)
-        picks, histogram = tuple(margins), np.concatenate(list(margins.values()))
-        gate.pass_picks(run, event, picks, histogram)
-        for column, margin in margins.items():
-            gate.pass_histogram(run, how, margin, column)
-        return picks, histogram
+        return _pick_margins(run, menu, menu.codes_of(rows, validation.labels), request, noise_for, gate)
     if menu is not None:
         if not isinstance(book, CodeBook):
             raise ConfigError("a menu of directions without cells to cut", "Compare the parties' versions.")
@@ -239,6 +232,26 @@ def _count(
     if menu is not None:
         gate.pass_picks(run, menu.event(epsilon), picks, histogram)
     gate.pass_histogram(run, how, histogram)
+    return picks, histogram
+
+
+def _pick_margins(
+    run: str,
+    model: PoolModel,
+    codes: NDArray[np.int64],
+    request: RequestSettings,
+    noise_for: NoiseFor,
+    gate: ConsumerGate,
+) -> tuple[tuple[int, ...], NDArray[np.int64]]:
+    """Pick columns of the model by D_v's bins, (m, c), and count D_v in each; all counts in one array."""
+    how, event = margin_noise(request.privacy, model.picks, model.share), model.event(request.privacy.of_row)
+    margins = picked_margins(
+        model, codes, how, event, noise_for("picks"), on_integers(noise_for("histogram"))
+    )
+    picks, histogram = tuple(margins), np.concatenate(list(margins.values()))
+    gate.pass_picks(run, event, picks, histogram)
+    for column, margin in margins.items():
+        gate.pass_histogram(run, how, margin, column)
     return picks, histogram
 
 

@@ -177,11 +177,9 @@ def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) 
 def no_menu_reason(settings: SummarySettings, schema: Schema, coalitions: bool = False) -> str:
     """Reason why the plan has no menu although `cells.picks` is set, with the remedy; empty where it may."""
     cells, spec = settings.cells, spec_for(schema, 0, settings.cells.dimension)
-    if not cells.picks:
+    if not cells.picks or cells.code_book == "release":
         return ""
     remedy = "leave out 'cells.picks'"
-    if cells.code_book == "release":
-        return ""
     if cells.code_book == "seeds":
         cause = "cells of public seeds have no menu"
         remedy = f"set 'cells.code_book' to \"sketch\", or {remedy}"

@@ -13,11 +13,10 @@ from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.errors import NotMadeError
 from fedkme.exchange import SummaryRequest
-from fedkme.features.domain import Domain
 from fedkme.margins.density import even_density
 from fedkme.margins.model import PICK_SHARE, PICKS, make_model, model_rows
 from fedkme.ops.threads import in_thread
-from fedkme.releases.settings import MarginalsSettings
+from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema
 
 ITERATIONS = 300
@@ -30,23 +29,21 @@ def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share:
     Raises:
         ConfigError: the schema has too many columns for a release by marginals.
     """
-    privacy, dimensions = settings.privacy, len(Domain(schema).dimensions)
-    values = MarginalsSettings(
-        kind="marginals",
-        epsilon=share * privacy.epsilon,
-        delta=privacy.delta,
-        group=privacy.group,
-        seed=seed % 2**63,
-        rows=model_rows(dimensions + 1),
-        iterations=ITERATIONS,
-    )
-    return make_method(values, schema, None, 0)
+    privacy = settings.privacy
+    values = {
+        "kind": "marginals",
+        "epsilon": share * privacy.epsilon,
+        "delta": privacy.delta,
+        "group": privacy.group,
+        "seed": seed % 2**63,
+        "iterations": ITERATIONS,
+    }
+    return make_method(release_settings(values), schema, None, 0)
 
 
 async def of_release(
     settings: SummarySettings,
     schema: Schema,
-    method: Method,
     pool: OwnerSums,
     request: SummaryRequest,
     seed: int,
@@ -55,13 +52,15 @@ async def of_release(
     """Cells of a run by margins: the plan's own density is the same for all rows, until D_v has picked.
 
     Raises:
+        ConfigError: as `release_of_pool`.
         NotEnoughRowsError: owners have no rows.
         QuorumError: too few owners are left.
         SecureAggregationError: the aggregation failed; nothing was opened.
         NotMadeError: no rows could be made of the release.
     """
+    method = await in_thread(release_of_pool, settings, schema, seed, share)
     release = await method.ask(pool)
-    rows = await in_thread(redrawn, release, model_rows(len(Domain(schema).dimensions) + 1), pool.tell)
+    rows = await in_thread(redrawn, release, model_rows(schema), pool.tell)
     if rows is None:
         raise NotMadeError("rows of the release that D_v's margins are of", "Ask again.")
     labels = rows.labels if request.labelled and schema.classes else None

@@ -24,7 +24,7 @@ from curator.cells.code_book import (
     of_seeds,
     sketch_invitation,
 )
-from curator.cells.pool_model import of_release, release_of_pool
+from curator.cells.pool_model import of_release
 from curator.planning.formulas import held_rows
 from curator.run.run import Run
 from curator.runs.context import RunContext
@@ -41,7 +41,6 @@ from fedkme.documents import Fault, RunDocument
 from fedkme.errors import FedkmeError, ProtocolError, StoreError, error_of
 from fedkme.exchange import CellsPlan
 from fedkme.margins.picks import RELEASE_SHARE
-from fedkme.ops.threads import in_thread
 from fedkme.wire.journals import run_document_to_bytes
 
 _SKETCH = "sketch/"
@@ -216,8 +215,7 @@ class Agreement:
             await sums.invite()
             if attempt.get("margins"):
                 sums.restore(tuple(stored), partial(settled, settle))
-                method = await in_thread(release_of_pool, summary, context.schema, seed, share)
-                return await of_release(summary, context.schema, method, sums, document.summary, seed, share)
+                return await of_release(summary, context.schema, sums, document.summary, seed, share)
             if "cells" in attempt:  # that owners may have been told: the very same are asked for again
                 sums.resume(1, attempt["drawn"])
                 return await counted(summary, sums, cells_from_json(attempt["cells"], context.schema))

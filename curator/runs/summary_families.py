@@ -6,7 +6,6 @@ offers, and the run's body.
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +22,7 @@ from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
 from curator.summary.task import HashedContent, SummaryTask
 from fedkme.arrays import IntArray
-from fedkme.cells.directions import chosen_book
+from fedkme.cells.directions import Menu, chosen_book
 from fedkme.cells.histogram import CountNoise, noise_of_event
 from fedkme.documents import RunDocument
 from fedkme.errors import ProtocolError
@@ -31,7 +30,7 @@ from fedkme.exchange import CellsPlan, Offer, Plan
 from fedkme.features.fourier import RandomFourier
 from fedkme.features.hashes import fault_of_hashes
 from fedkme.margins.density import AnyBook, DensityBook, book_from_json
-from fedkme.margins.model import PoolModel, menu_from_json
+from fedkme.margins.model import PoolModel, any_menu_from_json
 from fedkme.margins.picks import Tilt, margins_of, tilt_of
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
@@ -136,23 +135,6 @@ def check_secret_draw(plan: Plan, offer: Offer, schema: Schema) -> None:
         raise ProtocolError(f"reference hashes of the consumer: {why}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CountedTarget:
-    """D_v as a run counts it.
-
-    Attributes:
-        book: cells in which all parties count.
-        histogram: D_v by these cells; all of D_v is in the cell of rows like D_v.
-        margins: D_v's margins by column, where it picked some over a model of the pool.
-        tilt: what these give.
-    """
-
-    book: AnyBook
-    histogram: IntArray = field(repr=False)
-    margins: Mapping[int, IntArray] | None = field(default=None, repr=False)
-    tilt: Tilt | None = None
-
-
 class CellsFamily:
     """Family of summaries by cells.
 
@@ -178,7 +160,12 @@ class CellsFamily:
         Raises:
             ProtocolError: the histogram has another number of cells, or the offer picks unknown directions.
         """
-        self._counted(document, offer)
+        if _margins(document, offer) is not None:
+            return
+        cells = self._book(document, offer).cells
+        if offer.histogram is not None and len(offer.histogram) != cells:
+            cause = f"a histogram has {len(offer.histogram)} cells and the run {cells}"
+            raise ProtocolError(cause, "Check the peer's software.")
 
     def prunes(self, document: RunDocument) -> bool:
         """Return True: the consumer gets more than p rows and keeps the best, wherever D_v is."""
@@ -195,20 +182,24 @@ class CellsFamily:
         context, document = self._context, run.document
         settings, cells = context.summary_of(document), _cells(document)
         offer = document.offered
-        gate, counted = CellDisclosures(run.name, ledger, run.consumer), self._counted(document, offer)
-        if offer.histogram is None:
+        gate, book, tilt = CellDisclosures(run.name, ledger, run.consumer), self._book(document, offer), None
+        if (histogram := offer.histogram) is None:
             raise no_draw_error(run.name)
-        gate.receive_target(offer.histogram, offer, counted.margins)
+        margins = _margins(document, offer)
+        gate.receive_target(histogram, offer, margins)
+        if margins is not None:
+            tilt = self._tilt(document, offer, margins, book.seed)
+            book, histogram = tilt.book, np.array([0, document.summary.validation_rows])  # all is like D_v
         encoded = None if offer.validation is None else context.schema.encode(offer.validation)
         task = CellTask(
             run.name,
             document.summary.rows,
             cells.rho,
             context.schema,
-            counted.book,
+            book,
             cells.gamma,
             None if document.coalitions else settings.owner_noise(cells.sketch_share).histogram,
-            counted.histogram,
+            histogram,
             document.summary.validation_rows,
             encoded,
             cells.classes,
@@ -219,40 +210,50 @@ class CellsFamily:
             declared_noise(offer),
             document.coalitions,
             offer.validation_classes,
-            counted.tilt,
+            tilt,
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate
         )
 
-    def _counted(self, document: RunDocument, offer: Offer) -> CountedTarget:
-        """D_v as it was counted, by a book that is a function of plan and offer, also after a restart.
+    def _book(self, document: RunDocument, offer: Offer) -> AnyBook:
+        """Code book of plan and offer, also after a restart; with margins, the plan's own."""
+        cells, menu = _cells(document), _menu(document)
+        book = book_from_json(cells.code_book, self._context.schema)
+        if isinstance(book, DensityBook) or isinstance(menu, PoolModel):
+            return book
+        return chosen_book(book, menu, offer.picks)
 
-        Raises:
-            ProtocolError: as `check`.
-        """
-        cells, schema = _cells(document), self._context.schema
-        book = book_from_json(cells.code_book, schema)
-        menu = None if cells.menu is None else menu_from_json(cells.menu)
-        histogram = np.zeros(0, np.int64) if offer.histogram is None else offer.histogram
-        if isinstance(menu, PoolModel) and offer.picks and offer.histogram is not None:
-            rows, law = document.summary.validation_rows, declared_noise(offer)
-            deviation = 0.0 if law is None else math.sqrt(law.variance)
-            margins = margins_of(menu, offer.picks, offer.histogram)
-            tilt = tilt_of(menu, margins, rows, deviation, schema, book.seed)
-            return CountedTarget(tilt.book, np.array([0, rows]), margins, tilt)
-        if not isinstance(book, DensityBook) and not isinstance(menu, PoolModel):
-            book = chosen_book(book, menu, offer.picks)
-        if offer.histogram is not None and len(histogram) != book.cells:
-            cause = f"a histogram has {len(histogram)} cells and the run {book.cells}"
-            raise ProtocolError(cause, "Check the peer's software.")
-        return CountedTarget(book, histogram)
+    def _tilt(self, document: RunDocument, offer: Offer, margins: Mapping[int, IntArray], seed: int) -> Tilt:
+        """Density by which all parties count, a function of plan and offer."""
+        model, law = _menu(document), declared_noise(offer)
+        assert isinstance(model, PoolModel), "margins are of a model"
+        deviation = 0.0 if law is None else math.sqrt(law.variance)
+        rows = document.summary.validation_rows
+        return tilt_of(model, margins, rows, deviation, self._context.schema, seed)
 
 
 def declared_noise(offer: Offer) -> CountNoise | None:
     """Noise of D_v's histogram as the consumer declared it; a false one harms its own summary alone."""
     laws = (noise_of_event(line.event) for line in offer.disclosures)
     return next((law for law in laws if law is not None), None)
+
+
+def _menu(document: RunDocument) -> Menu | PoolModel | None:
+    menu = _cells(document).menu
+    return None if menu is None else any_menu_from_json(menu)
+
+
+def _margins(document: RunDocument, offer: Offer) -> Mapping[int, IntArray] | None:
+    """Margins of D_v by column, where it picked some over a model of the pool.
+
+    Raises:
+        ProtocolError: the model has no such margins.
+    """
+    model = _menu(document)
+    if not isinstance(model, PoolModel) or not offer.picks or offer.histogram is None:
+        return None
+    return margins_of(model, offer.picks, offer.histogram)
 
 
 def _cells(document: RunDocument) -> CellsPlan:

@@ -90,8 +90,33 @@ _STEPS = 2.0**20
 """Integer steps of f in half of its range."""
 
 
+class PaidPicks:
+    """Choices of D_v among public ones.
+
+    Attributes:
+        picks: k, the number of choices.
+        share: share of D_v's epsilon for each.
+    """
+
+    picks: int
+    share: float
+
+    @property
+    def histograms(self) -> int:
+        """Number of histograms of D_v that go with the picks."""
+        return 1
+
+    def event(self, epsilon: float) -> BoundedRange:
+        """Event of one pick for the ledger, where picks and histograms cost D_v epsilon in all."""
+        return BoundedRange(self.share * epsilon)
+
+    def events(self, epsilon: float) -> list[Event]:
+        """Events of all picks."""
+        return [self.event(epsilon)] * self.picks
+
+
 @dataclass(frozen=True, eq=False)
-class Menu:
+class Menu(PaidPicks):
     """A public menu of directions.
 
     Attributes:
@@ -170,14 +195,6 @@ class Menu:
     def histogram_share(self) -> float:
         """Share of D_v's epsilon that remains for its histogram."""
         return 1.0 - self.picks * self.share
-
-    def event(self, epsilon: float) -> BoundedRange:
-        """Event of one pick for the ledger, where picks and histogram cost D_v epsilon in all."""
-        return BoundedRange(self.share * epsilon)
-
-    def events(self, epsilon: float) -> list[Event]:
-        """Events of all picks."""
-        return [self.event(epsilon)] * self.picks
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `menu_from_json` reads them back."""

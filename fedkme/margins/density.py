@@ -92,7 +92,6 @@ class DensityBook:
     def to_json(self) -> dict[str, Any]:
         """Plain values, with arrays as nested lists; `density_from_json` reads them back."""
         arrays = {name: array.tolist() for name, array in self.arrays.items()}
-        arrays["along"] = self.arrays["along"].T.tolist()  # of no columns, a list says so
         numbers = {name: getattr(self, name) for name in ("most", "reference", "level", "seed")}
         return {"kind": self.kind, "arrays": arrays, **numbers}
 
@@ -132,9 +131,9 @@ class DensityBook:
 
 def even_density(schema: Schema, seed: int) -> DensityBook:
     """Make the density that is the same for all rows."""
-    nothing: dict[str, FloatArray] = {"along": np.zeros((schema.encoded_width, 0)), "edges": np.zeros((0, 0))}
-    nothing |= {"factors": np.ones((0, 1)), "own": np.zeros(0)}
-    return DensityBook(nothing, 1.0, 1.0, 0.0, seed, schema)
+    along, edges = np.zeros((schema.encoded_width, 1)), np.zeros((1, 0))
+    arrays = {"along": along, "edges": edges, "factors": np.ones((1, 1)), "own": np.zeros(0)}
+    return DensityBook(arrays, 1.0, 1.0, 0.0, seed, schema)
 
 
 def density_from_json(plain: Mapping[str, Any], schema: Schema) -> DensityBook:
@@ -144,15 +143,9 @@ def density_from_json(plain: Mapping[str, Any], schema: Schema) -> DensityBook:
         ConfigError: the values are no density.
     """
     try:
-        arrays = dict(plain["arrays"])
-        columns = len(arrays["along"])
-        if not columns:
-            arrays |= {"along": np.zeros((schema.encoded_width, 0)), "edges": np.zeros((0, 0))}
-            arrays |= {"factors": np.ones((0, 1))}
-        else:
-            along = COORDINATES.array(arrays["along"], (columns, None), "a density's along")
-            arrays["along"] = np.ascontiguousarray(along.T)
-        return DensityBook(arrays, plain["most"], plain["reference"], plain["level"], plain["seed"], schema)
+        return DensityBook(
+            plain["arrays"], plain["most"], plain["reference"], plain["level"], plain["seed"], schema
+        )
     except (KeyError, TypeError, AttributeError, ValueError):
         raise ConfigError("this is no density", "Compare the parties' versions.") from None
 

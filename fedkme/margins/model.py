@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from fedkme.arrays import COORDINATES, IntArray, Numbers, Rows
-from fedkme.cells.directions import MOST_OF_PICKS, MOST_PICKS, Menu
-from fedkme.cells.directions import menu_from_json as directions_from_json
+from fedkme.cells.directions import MOST_OF_PICKS, MOST_PICKS, Menu, PaidPicks, menu_from_json
 from fedkme.cells.sketch import checked_labels
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Domain
-from fedkme.privacy.events import BoundedRange, Event
 from fedkme.tables.schema import Schema
 
 PICKS, PICK_SHARE = 4, 0.1
@@ -36,7 +34,7 @@ _PLACES = Numbers(0, 2**31)
 
 
 @dataclass(frozen=True, eq=False)
-class PoolModel:
+class PoolModel(PaidPicks):
     """A public model of the pool: bins of every column, and rows of a release by these bins.
 
     Attributes:
@@ -86,13 +84,10 @@ class PoolModel:
         ]
         return [*bins, self.classes] if self.classes else bins
 
-    def event(self, epsilon: float) -> BoundedRange:
-        """Event of one pick for the ledger, where D_v's row may cost epsilon in all."""
-        return BoundedRange(self.share * epsilon)
-
-    def events(self, epsilon: float) -> list[Event]:
-        """Events of all picks."""
-        return [self.event(epsilon)] * self.picks
+    @property
+    def histograms(self) -> int:
+        """Number of margins, one for each pick."""
+        return self.picks
 
     def check_fit(self, schema: Schema, labelled: bool) -> None:
         """Refuse a model of another schema, or of classes that D_v lacks, before any row is read.
@@ -165,13 +160,13 @@ def model_from_json(plain: Mapping[str, Any]) -> PoolModel:
         raise ConfigError("this is no model of the pool", "Compare the parties' versions.") from None
 
 
-def menu_from_json(plain: Mapping[str, Any]) -> Menu | PoolModel:
+def any_menu_from_json(plain: Mapping[str, Any]) -> Menu | PoolModel:
     """Read a plan's menu: directions for sign bits, or a model of the pool.
 
     Raises:
         ConfigError: the values are neither.
     """
-    return model_from_json(plain) if "codes" in plain else directions_from_json(plain)
+    return model_from_json(plain) if "codes" in plain else menu_from_json(plain)
 
 
 def make_model(
@@ -195,6 +190,6 @@ def make_model(
     return replace(bare, codes=bare.codes_of(points, labels))
 
 
-def model_rows(columns: int) -> int:
-    """Rows that a model of so many columns has at most."""
-    return min(USUAL_ROWS, max(1, MOST_NUMBERS // columns))
+def model_rows(schema: Schema) -> int:
+    """Rows of a model: fewer where the schema has many columns."""
+    return min(USUAL_ROWS, max(1, MOST_NUMBERS // (len(Domain(schema).dimensions) + 1)))

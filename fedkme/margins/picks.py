@@ -95,7 +95,6 @@ class Raked:
     Attributes:
         picks: picked columns, in order.
         factors: factors of the bins of each column.
-        most: largest density.
         absent: largest share of D_v, over the picked columns, in bins where the model has no row.
     """
 
@@ -108,7 +107,7 @@ class Raked:
             deviation: of the noise on each count of a margin; 0 where none is declared.
         """
         self.picks: list[int] = []
-        self.absent, self.most = 0.0, MOST_DENSITY
+        self.absent = 0.0
         self._model, self._rows, self._variance = model, max(validation_rows, 1), deviation**2
         self._margins: dict[int, FloatArray] = {}
         self.factors = [np.ones(size) for size in model.sizes]
@@ -143,16 +142,16 @@ class Raked:
                 step = np.where(now > _EMPTY, wanted / np.maximum(now, _EMPTY), 1.0)
                 step = np.clip(step, 1.0 / _STEP, _STEP)
                 self.factors[each] = np.clip(self.factors[each] * step, 1.0 / _FACTOR, _FACTOR)
-                bounded = self.density()
-                self._law = bounded / bounded.sum()
+                density, _ = self.density()
+                self._law = density / density.sum()
 
-    def density(self) -> FloatArray:
-        """Density of the model's rows, (n,), of at most MOST_DENSITY times its mean, which is `most` then."""
+    def density(self) -> tuple[FloatArray, float]:
+        """Density of the model's rows, (n,), and its bound: MOST_DENSITY times the mean without it."""
         density = np.ones(len(self._law))
         for column in self.picks:
             density *= self.factors[column][self._model.codes[:, column]]
-        self.most = MOST_DENSITY * float(density.mean())
-        return np.minimum(density, self.most)
+        most = MOST_DENSITY * float(density.mean())
+        return np.minimum(density, most), most
 
 
 def picked_margins(
@@ -239,14 +238,16 @@ def tilt_of(
     state = Raked(model, validation_rows, deviation)
     for column, noisy in margins.items():
         state.add(column, noisy)
-    density = np.sort(state.density())
+    density, bound = state.density()
+    density = np.sort(density)
     half = int(np.searchsorted(np.cumsum(density), 0.5 * density.sum()))
     share = uniform_share(density)
     level = share * float(density.mean())
     columns = [column for column in state.picks if column < len(model.groups)]
     most = max((model.sizes[column] for column in columns), default=1)
-    along = np.zeros((schema.encoded_width, len(columns)))
-    edges, factors = np.full((len(columns), most - 1), BEYOND), np.ones((len(columns), most))
+    count = max(1, len(columns))  # where D_v picked classes alone, a column of one bin
+    along = np.zeros((schema.encoded_width, count))
+    edges, factors = np.full((count, most - 1), BEYOND), np.ones((count, most))
     for place, column in enumerate(columns):
         group, size = list(model.groups[column]), model.sizes[column]
         along[group, place] = 1.0 if len(group) == 1 else np.minimum(np.arange(len(group)), NAMES - 1)
@@ -254,7 +255,7 @@ def tilt_of(
         edges[place, : size - 1], factors[place, :size] = cuts, state.factors[column]
     own = state.factors[-1] if len(columns) < len(state.picks) else np.zeros(0)
     arrays = {"along": along, "edges": edges, "factors": factors, "own": own}
-    book = DensityBook(arrays, state.most, float(density[half]), level, seed, schema)
+    book = DensityBook(arrays, bound, float(density[half]), level, seed, schema)
     return Tilt(book, share, state.absent)
 
 

@@ -6,10 +6,9 @@ import asyncio
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from curator.summary.settings import CellsSettings, SummarySettings
-from fedkme.cells.directions import MOST_OF_PICKS, USUAL_PICKS
+from fedkme.cells.directions import ENOUGH, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise
 from fedkme.directives import Answer, Directive
 from fedkme.margins.model import PICK_SHARE, PICKS
@@ -85,36 +84,40 @@ async def test_d_v_pays_for_picks_within_its_budget(tmp_path: Path) -> None:
         await at.consumer(budget=WindowBudget(epsilon=1.0, delta=1e-5))
 
 
-@pytest.mark.parametrize("rows", [110, 200])
-async def test_a_run_that_sets_nothing_picks_where_categories_and_rows_allow_it(
-    tmp_path: Path, rows: int
-) -> None:
+async def test_a_run_that_sets_nothing_picks_where_categories_and_rows_allow_it(tmp_path: Path) -> None:
     # Decision 009, "on by a public rule": neither the curator nor the consumer names cells or picks. D_v is
-    # of doctors, of which owners have few: no direction of the menu is as far as theirs. A curator that names
-    # a release gets margins over it.
-    cells = CellsSettings(code_book="auto" if rows == 110 else "release")
-    settings = SummarySettings(features=SMALL, cells=cells)
-    async with market(tmp_path, ["a", "b"], JOBS, summary=settings) as at:
+    # of doctors, of which owners have few: no direction of the menu is as far as theirs.
+    async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
         for seed, name in enumerate("ab"):
             at.owner(name, data=file_of(tmp_path, name, seed, 0.1))
-        doctors = file_of(tmp_path, "doctors", 9, 1.0, rows)
+        doctors = file_of(tmp_path, "doctors", 9, 1.0, 200)
         await at.consumer(validation=doctors, target=GaussianSettings())
     record, paid = record_of(tmp_path), [e.disclosure for e in read_ledger(tmp_path / "consumer.db")]
     assert (record["status"], record["protocol"], record["faults"]) == ("complete", "cells", [])
     assert record["plan"]["line"].startswith("plan: cells, rho 2")
-    picks = len(record["cells"]["picks"])
+    assert 1 <= len(record["cells"]["picks"]) <= USUAL_PICKS
+    share = ENOUGH / 200
     events = [line.event for line in paid if line.observer == "curator"]
-    if rows == 110:
-        assert 1 <= picks <= USUAL_PICKS
-        share = MOST_OF_PICKS / USUAL_PICKS
-        assert events[:-1] == [BoundedRange(share)] * picks
-        assert events[-1] == histogram_noise(1.0 - USUAL_PICKS * share).event
-    else:
-        assert record["code_book"]["kind"] == "density"
-        margin = margin_noise(PrivacyTarget(), PICKS, PICK_SHARE).event
-        assert events == [*[BoundedRange(PICK_SHARE)] * PICKS, *[margin] * PICKS]
+    assert events[:-1] == [BoundedRange(share)] * len(record["cells"]["picks"])
+    assert events[-1] == histogram_noise(1.0 - USUAL_PICKS * share).event
     assert faults_in(tmp_path) == []
     with np.load(tmp_path / "consumer" / "summary.npz") as summary:
         assert (
             summary["x"][:, 3] == 2
         ).mean() > 0.5  # a tenth of the rows; one of six was another, 2 times of 30
+
+
+async def test_a_d_v_of_a_curator_that_makes_a_release_gives_margins(tmp_path: Path) -> None:
+    settings = SummarySettings(features=SMALL, protocol="cells", cells=CellsSettings(code_book="release"))
+    async with market(tmp_path, ["a", "b"], JOBS, summary=settings) as at:
+        for seed, name in enumerate("ab"):
+            at.owner(name, data=file_of(tmp_path, name, seed, 0.1))
+        await at.consumer(validation=file_of(tmp_path, "doctors", 9, 1.0, 200), target=GaussianSettings())
+    record, paid = record_of(tmp_path), [e.disclosure for e in read_ledger(tmp_path / "consumer.db")]
+    assert (record["status"], record["faults"], record["code_book"]["kind"]) == ("complete", [], "density")
+    margin = margin_noise(PrivacyTarget(), PICKS, PICK_SHARE).event
+    events = [line.event for line in paid if line.observer == "curator"]
+    assert events == [*[BoundedRange(PICK_SHARE)] * PICKS, *[margin] * PICKS]
+    assert faults_in(tmp_path) == []
+    with np.load(tmp_path / "consumer" / "summary.npz") as summary:
+        assert (summary["x"][:, 3] == 2).mean() > 0.5  # a tenth of the rows

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ class Counts:
     oracle: SumOracle
     binning: Binning
     loop: asyncio.AbstractEventLoop
-    _over: bool = False
-    _asking: asyncio.Task[list[NoisyTable]] | None = None
+    _over: bool = field(default=False, init=False)
+    _asking: asyncio.Task[list[NoisyTable]] | None = field(default=None, init=False)
 
     def cancel(self) -> None:
         """Cancel the question on its way, and every later one: nobody waits for the mechanism any more."""
