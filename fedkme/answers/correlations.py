@@ -200,7 +200,7 @@ class _Standardised:
         noise += abs(float(values[self.number.stand_in])) * self.number.gaps.deviation
         return noise + abs(self.at_neither(values)) * self.neither.deviation
 
-    @property
+    @cached_property
     def square_noise(self) -> float:
         """Deviation of the noise in the standardised variance, as a share of all rows."""
         return self._noise_over(self.unit**2)

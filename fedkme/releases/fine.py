@@ -246,6 +246,11 @@ class FineShares:
         own = self._sizes * self.sigma**2
         return np.asarray(own / (own + self.variance)) if own.any() else np.zeros_like(own)
 
+    @cached_property
+    def _inside(self) -> FloatArray:
+        """Whether a fine cell, (n,), is in a coarse one, (K,): 1 or 0."""
+        return np.asarray(np.arange(len(self.coarse)) == self.within[:, None], np.float64)
+
     def _summed(self, values: FloatArray) -> FloatArray:
         return np.bincount(self.within, values, len(self.coarse)).astype(np.float64)
 
@@ -285,18 +290,15 @@ class FineShares:
 
     def _counted(self, functions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Means and covariance by the counts alone."""
-        means, own, other = list[float](), list[FloatArray](), list[FloatArray]()
-        for each in functions:
-            middle = float(self._parts @ each) / float(self._parts.sum())
-            away = each - middle
-            coarse = self._weights * self._summed(self._parts * away) / self._sizes
-            own.append(away - coarse[self.within])
-            other.append(coarse - coarse.mean())
-            means.append(middle + float(own[-1] @ self.fine) + float(coarse @ self.coarse))
-        fine, rough = np.array(own), np.array(other)
+        table = np.array(functions)
+        middles = table @ self._parts / float(self._parts.sum())
+        away = table - middles[:, None]
+        coarse = self._weights * ((away * self._parts) @ self._inside) / self._sizes
+        own, other = away - coarse[:, self.within], coarse - coarse.mean(axis=1, keepdims=True)
+        means = middles + own @ self.fine + coarse @ self.coarse
         variance = self.variance if np.isfinite(self.variance) else 0.0
-        own_noise = self.sigma**2 * ((fine * self._parts) @ fine.T)
-        return np.array(means), own_noise + variance * (rough @ rough.T)
+        own_noise = self.sigma**2 * ((own * self._parts) @ own.T)
+        return means, own_noise + variance * (other @ other.T)
 
     def drawn(self, codes: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw a fine cell within each coarse cell of `codes`, (k,), by the denoised shares."""

@@ -20,6 +20,7 @@ from curator.owners.exchanges import HeadExchange
 from curator.run.run import Run, Status
 from curator.runs.queue import RunQueue
 from curator.summary.settings import CellsSettings, SummarySettings
+from fedkme.directives import Answer, Directive, Dismiss
 from fedkme.documents import RunDocument
 from fedkme.errors import CancelledRunError, ConfigError, IncompleteSummaryError, QuotaError, StoreError
 from fedkme.exchange import ReleaseRequest
@@ -31,6 +32,7 @@ from fedkme.store.memory import MemoryStore
 from fedkme.store.reading import read_store
 from fedkme.tables.files import load_table
 from fedkme.wire.v1 import summaries_pb2
+from owner.runs import RunManager
 from tests.parties import HERE, WAIT_S, curator_values, write_config
 from tests.system.market import SCHEMA, Ear, Market, market
 
@@ -196,8 +198,17 @@ async def test_a_run_that_the_curator_suspended_can_be_cancelled(
     async def failing(exchange: HeadExchange, run: str, connections: Sequence[Connection]) -> None:
         raise StoreError("the disk is full", "Make room.")
 
+    loop, dismissed = asyncio.get_running_loop(), asyncio.Event()
+
+    class Dismissed(RunManager):
+        def answer(self, directive: Directive) -> Answer | None:
+            answer = super().answer(directive)
+            if isinstance(directive.body, Dismiss) and directive.run == "run-1":
+                loop.call_soon_threadsafe(dismissed.set)
+            return answer
+
     async with market(tmp_path, ["a"], runs_at_once=1) as at:
-        at.owner("a", count=4000)
+        at.owner("a", count=4000, make=Dismissed)
         with monkeypatch.context() as patch:
             patch.setattr(HeadExchange, "after", failing)
             with pytest.raises(StoreError):
@@ -207,10 +218,10 @@ async def test_a_run_that_the_curator_suspended_can_be_cancelled(
             at.consumer(p=2000, ear=ear, output=tmp_path / "long", journal=str(tmp_path / "long" / "own.db"))
             await ear.heard("progress")
         assert await cancelled(at) == "cancelled"
+        async with asyncio.timeout(WAIT_S):
+            await dismissed.wait()
         with contextlib.closing(read_store(str(tmp_path / "a.db"), "a")) as store:
-            async with asyncio.timeout(WAIT_S):
-                while "run-1" in [row.run for row in store.runs(OPEN)]:  # noqa: ASYNC110  # nothing tells of it
-                    await asyncio.sleep(0.01)
+            assert "run-1" not in [row.run for row in store.runs(OPEN)]
 
 
 async def test_a_run_that_is_cancelled_before_its_first_step_is_over() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import threading
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
@@ -16,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curator.releases.marginals.budget import measurement_cost, parity_cost
-from curator.releases.marginals.descent import fit as fit_model
 from curator.releases.marginals.products import products_cost
 from curator.releases.method import make_method
 from curator.runs.release_run import ReleaseRun
@@ -36,7 +34,6 @@ from fedkme.features.counts import (
     product_sums,
 )
 from fedkme.features.sums import Layout
-from fedkme.ops.threads import under_way
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.protocol import Security
 from fedkme.releases.counts import counts_from_bytes
@@ -232,53 +229,6 @@ async def test_a_release_goes_on_where_an_owner_was_lost_before_the_curator_died
     assert len(left) == 5
     assert len(kept) > 6
     assert (stored.rows, stored.owners) == (3000, 6)  # the card had 3000 rows of 5 owners
-
-
-@pytest.mark.parametrize("moment", ["asking", "fitting"])
-async def test_a_release_that_is_cancelled_asks_its_owners_for_nothing_more(
-    moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The question on its way went on, and so did the method's thread until it next told how far it was.
-    settings = release_settings({"kind": "marginals", "mechanism": "rounds", "epsilon": 2.0})
-    method, loop = make_method(settings, SCHEMA, None, 1), asyncio.get_running_loop()
-    reached, going, go_on = asyncio.Event(), asyncio.Event(), threading.Event()
-    asked, answered = list[int](), list[int]()
-    embed = FakeOwner.embed
-
-    async def slow(self: FakeOwner, number: int, *question: Any) -> Any:
-        asked.append(number)
-        if moment == "asking" and number == 4:
-            reached.set()
-            await going.wait()
-        answer = await embed(self, number, *question)
-        answered.append(number)
-        return answer
-
-    def fit(*model: Any, **groups: Any) -> Any:
-        if moment == "fitting" and 3 in answered:
-            loop.call_soon_threadsafe(reached.set)
-            go_on.wait()
-        return fit_model(*model, **groups)
-
-    monkeypatch.setattr(FakeOwner, "embed", slow)
-    monkeypatch.setattr("curator.releases.marginals.rounds.fit", fit)
-    at, context = At(owners(3, 3000)), Mock()
-    abandoned, at.pool.report = ReleaseRun(context, Mock())._reporter()
-    await at.pool.invite()
-    release = asyncio.ensure_future(method.ask(at.pool))
-    await asyncio.wait(
-        {release, reaching := asyncio.ensure_future(reached.wait())}, return_when="FIRST_COMPLETED"
-    )
-    assert reaching.done()
-    release.cancel()
-    await asyncio.wait([release])
-    abandoned.set()
-    before = len(asked), len(answered)
-    going.set()
-    go_on.set()
-    while under_way():  # noqa: ASYNC110  # nothing tells of it
-        await asyncio.sleep(0.01)
-    assert (len(asked), len(answered)) == before
 
 
 async def test_an_untrusted_curator_gets_no_exact_marginals() -> None:
