@@ -248,7 +248,7 @@ class FineShares:
 
     @cached_property
     def _inside(self) -> FloatArray:
-        """Whether a fine cell, (n,), is in a coarse one, (K,): 1 or 0."""
+        """Membership of fine cells in coarse cells, (n, K), 1 or 0."""
         return np.asarray(np.arange(len(self.coarse)) == self.within[:, None], np.float64)
 
     def _summed(self, values: FloatArray) -> FloatArray:
