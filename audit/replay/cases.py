@@ -240,16 +240,13 @@ def _summaries(protocol: str) -> list[Case]:
             _summary(protocol, "a secure sketch, and counts of coalitions", pooling=_SECURE, **pooled)
         )
         secure: dict[str, Any] = {**sketch, "pooling": _SECURE}
+        # Counts that are asked again have other noise, which decides how many rows are uniform.
+        fixed: dict[str, Any] = {"cells": {**pooled["cells"], "uniform": 0.0}}
         for after, note, how in (
             (7, "a sketch, in which the curator dies", {**sketch}),
             (12, "a secure sketch, in which the curator dies before it is opened", secure),
             (18, "a secure sketch, in which the curator dies as it is opened", secure),
-            # Counts that are asked again have other noise, which decides how many rows are uniform.
-            (
-                11,
-                "counts of coalitions, in which the curator dies",
-                {"cells": {**pooled["cells"], "uniform": 0.0}},
-            ),
+            (11, "counts of coalitions, in which the curator dies", fixed),
         ):
             cases.append(_summary(protocol, note, curator_dies=after, in_sketch=True, **how))
         cases.append(_summary(protocol, "classes of a sketch", times=_MANY, **sketch))
@@ -271,12 +268,12 @@ def _summaries(protocol: str) -> list[Case]:
         )
         margins: dict[str, Any] = {"cells": {"code_book": "release", "rho": 4.0}, "times": _MANY}
         margins["exercises"] = ("several questions", "a second pick")
-        note = "margins of a release, secure, own classes"
-        cases.append(_summary(protocol, note, pooling=_SECURE, own_class=True, **margins))
+        cases.append(
+            _summary(protocol, "secure margins, own classes", pooling=_SECURE, own_class=True, **margins)
+        )
         if not row.sealed:
             cases.append(_summary(protocol, "margins of a release", **margins))
-            note = "margins of a release, the curator dies"
-            cases.append(_summary(protocol, note, in_sketch=True, curator_dies=11, **margins))
+            cases.append(_summary(protocol, "margins, a death", in_sketch=True, curator_dies=11, **margins))
         cases.append(_summary(protocol, "no labels", labels=False))
         drawn, most = ({**_SEEDS, **how} for how in ({"uniform": 1.0}, _MOST))
         cases.append(_summary(protocol, "most rows of owners, half of them uniform", cells=most))
