@@ -13,13 +13,19 @@ Counts = NDArray[np.int64]
 PICK_SENSITIVITY = 1
 """Sensitivity of the score of every direction that D_v may pick, replace-one."""
 
+_SKETCH = "/cells"
 HISTOGRAM = "histogram"
 """First word of the nonces of histograms' lines; a digest of the released counts follows."""
 
 
 def sketch_of(run: str) -> str:
     """Name in ledgers of the run of sums that gives a run its cells."""
-    return f"{run}/cells"
+    return f"{run}{_SKETCH}"
+
+
+def run_of(name: str) -> str:
+    """Run that a name in ledgers belongs to: its own or, for a sketch, the run that has the cells."""
+    return name.removesuffix(_SKETCH)
 
 
 def histogram_disclosures(run: str, owner: str, event: Event, counts: Counts) -> list[Disclosure]:

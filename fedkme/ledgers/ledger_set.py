@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedkme.cells.disclosures import run_of
 from fedkme.errors import ConfigError
 from fedkme.ledgers.discovery import following_once, locate
 from fedkme.ledgers.run_endings import rows_of_person
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Follow, merged, read_ledger
 
-_SIMULATED = re.compile(r"run-\d+")
+_SIMULATED = re.compile(r"(.*/)?run-\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,11 @@ class LedgerSet:
 
     @property
     def runs(self) -> list[str]:
-        """Names of all runs, in the order in which they were read."""
-        return list(dict.fromkeys(run for run, _ in self.lines))
+        """Names of all runs, in the order in which they were read; a sketch counts with its run."""
+        return list(dict.fromkeys(run_of(name) for name, _ in self.lines))
 
     def of(self, run: str) -> LedgerSet:
-        """The part of the set that concerns one run.
+        """The part of the set that concerns one run, its sketch included.
 
         Raises:
             ConfigError: no run has that name.
@@ -50,7 +51,7 @@ class LedgerSet:
         if run not in self.runs:
             names = ", ".join(self.runs[:8]) + (", ..." if len(self.runs) > 8 else "")
             raise ConfigError(f"no ledger holds a run {run!r}", f"Runs that are there: {names or 'none'}.")
-        return replace(self, lines=[line for line in self.lines if line[0] == run])
+        return replace(self, lines=[line for line in self.lines if run_of(line[0]) == run])
 
     def disclosures(self) -> list[Disclosure]:
         """Every draw, with the run names of this set."""
@@ -64,7 +65,7 @@ class LedgerSet:
         if run in self.rosters:
             return owner in self.rosters[run]
         its = self.lifetimes.get(owner)
-        return its is None or run in its or _SIMULATED.fullmatch(run.rpartition("/")[2]) is not None
+        return its is None or run in its or _SIMULATED.fullmatch(run_of(run)) is not None
 
 
 def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
@@ -80,12 +81,13 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
     homes: dict[str, set[Path]] = {}
     for _, home, entries in read:
         for entry in entries:
-            homes.setdefault(entry.disclosure.run, set()).add(home)
+            homes.setdefault(run_of(entry.disclosure.run), set()).add(home)
 
     def label(home: Path, run: str) -> str:
-        if len(homes.get(run, ())) < 2 or _SIMULATED.fullmatch(run) is None:
+        its = homes[run_of(run)]
+        if len(its) < 2 or _SIMULATED.fullmatch(run_of(run)) is None:
             return run
-        same = [other for other in homes[run] if other.name == home.name]
+        same = [other for other in its if other.name == home.name]
         return f"{home.name if len(same) == 1 else home}/{run}"
 
     took_part = {

@@ -59,7 +59,7 @@ def statements(books: LedgerSet, delta: float) -> list[PrivacyStatement]:
 
 def _with_silent(cells: Cells, books: LedgerSet) -> Cells:
     """Add an empty cell for each owner and each observer that learned nothing of the owner."""
-    owners = {owner for run in books.runs for owner in books.rosters.get(run, ())}
+    owners = {owner for name, _ in books.lines for owner in books.rosters.get(name, ())}
     observers = {CURATOR, OWNERS, *(observer for _, observer in cells if is_consumer(observer))}
     return {**{(owner, observer): [] for owner in owners for observer in observers}, **cells}
 

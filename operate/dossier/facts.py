@@ -97,7 +97,7 @@ def read_facts(
     record = _record(folder, run)
     return Facts(
         name=folder.resolve().name,
-        runs=tuple(dict.fromkeys(name.removesuffix("/cells") for name in books.runs)),
+        runs=tuple(books.runs),
         statements=tuple(each for each in statements(books, delta) if each.accountant == "sound"),
         mechanisms=tuple(_mechanisms(books)),
         record=record,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import ProtocolError
 from fedkme.features.sums import Layout
 from fedkme.ledgers.archiving import condensed
-from fedkme.ledgers.ledger_set import LedgerSet
+from fedkme.ledgers.ledger_set import LedgerSet, read_ledgers
 from fedkme.ledgers.statements import EACH_OWNER, statements
 from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import (
@@ -35,6 +37,7 @@ from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Numeric, Schema
 from sim.report.privacy import lines
+from tests.ledgers import ledger_text
 
 D_V = validation_of(CONSUMER)
 NOISY = Gaussian(5.0)
@@ -174,6 +177,21 @@ def test_a_figure_of_distributed_noise_names_the_number_of_colluders(colluders: 
     assert line.endswith(f"if it knows {words}")
     (condensed_line,) = [line for line in condensed([secure, secure]) if line.colluders is not None]
     assert condensed_line.colluders == colluders
+
+
+def test_a_run_is_stated_with_its_sketch(tmp_path: Path) -> None:
+    # `--run` left out what a sketch cost owners; sketches of two simulations were one draw.
+    lines = [disclosure("a", CURATOR, Gaussian(sigma), "n") for sigma in (5.0, 3.0)]
+    lines[1] = replace(lines[1], run=sketch_of("run-1"))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ledger.jsonl").write_text(ledger_text(CURATOR, lines))
+    single, both = (read_ledgers([tmp_path / name for name in names]) for names in (["one"], ["one", "two"]))
+    assert single.runs == ["run-1"]
+    assert both.runs == ["one/run-1", "two/run-1"]
+    for books in (both.of("two/run-1"), single.of("run-1")):
+        assert statements(books, 1e-5) == statements(single, 1e-5)
+    assert len(both.lines) == 4
 
 
 @pytest.mark.parametrize("colluders", [-1, True, 1.0, "1", None])
