@@ -160,6 +160,7 @@ class Coupling:
         }
         columns = sorted(column for column, score in scores.items() if score.std() > 1e-6)
         weights = -np.linalg.inv(self._normal_correlations([scores[column] for column in columns], columns))
+        np.fill_diagonal(weights, 0.0)
         normal = {column: _normal(self.fine_scores[column]) for column in columns}
         values = {c: normal[c][drawn[c] if c in drawn else codes[:, c]] for c in columns}
         numbers = [column for column in columns if column in self.fine]
@@ -168,10 +169,7 @@ class Coupling:
             place, order = columns.index(column), np.asarray(self.fine_orders[column])
             chances = self.fine[column].chances(codes[:, column])[:, order]
             width = _deviations(normal[column][order], chances)[codes[:, column]]
-            pull = slopes[column].copy()
-            if self.products:
-                others = np.stack([values[other] for other in columns if other != column], axis=1)
-                pull += others @ np.delete(weights[place], place)
+            pull = slopes[column] + np.stack([values[other] for other in columns], axis=1) @ weights[place]
             noise, levels = generator.normal(size=len(codes)), generator.random(len(chances))
             drawn[column] = order[systematic(chances, codes[:, column], noise + width * pull, levels)]
             values[column] = normal[column][drawn[column]]
@@ -200,11 +198,12 @@ class Coupling:
 
     def _normal_correlations(self, scores: Sequence[FloatArray], columns: Sequence[int]) -> FloatArray:
         """Correlations of the normal law that has the released correlations of ranks, (columns, columns)."""
-        spread, centres = (np.array([of(score) for score in scores]) for of in (np.std, np.mean))
-        if not self.products:
+        pairs = [*itertools.combinations(columns, 2)] if self.products else []
+        if not pairs:
             return np.eye(len(columns))
+        spread, centres = (np.array([of(score) for score in scores]) for of in (np.std, np.mean))
         places = np.triu_indices(len(columns), 1)
-        means = np.array([self.products[pair] for pair in itertools.combinations(columns, 2)])
+        means = np.array([self.products[pair] for pair in pairs])
         units = np.outer(spread, spread)[places]
         ranks = _clear((means - np.outer(centres, centres)[places]) / units, self.noise / units)
         matrix = np.eye(len(columns))
@@ -304,11 +303,12 @@ def _noise_of_tables(stored: StoredCounts, column: int, scored: Collection[int])
 
 def _outside(stored: StoredCounts) -> dict[Clique, tuple[FloatArray, float]]:
     """Shares of the pairs to which the model is not fitted, by precision, and the noise in each."""
-    tables, sizes, rows = dict[Clique, tuple[FloatArray, float]](), stored.binning.sizes, stored.rows
-    for pair in {each.clique for each in stored.others if len(each.clique) == 2}:
-        precision, table = pooled([each for each in stored.others if each.clique == pair])
-        tables[pair] = table.reshape([sizes[c] for c in pair]) / rows, precision**-0.5 / rows
-    return tables
+    sizes, rows = stored.binning.sizes, stored.rows
+    pairs = pooled([each for each in stored.others if len(each.clique) == 2])
+    return {
+        pair: (table.reshape([sizes[c] for c in pair]) / rows, precision**-0.5 / rows)
+        for pair, (precision, table) in pairs.items()
+    }
 
 
 def _centred(table: FloatArray) -> FloatArray:

@@ -167,11 +167,11 @@ def fit(
     Raises:
         ConfigError: the junction tree would have more than MODEL_CELLS cells.
     """
-    cliques = tuple(dict.fromkeys(measurement.clique for measurement in measurements))
+    means = pooled(measurements)
+    cliques = tuple(means)
     zeros = {} if start is None else start.zeros
     check_size(sizes, (*cliques, *zeros), groups)
     whole = sizes_with(groups, sizes)
-    means = {c: pooled([m for m in measurements if m.clique == c]) for c in cliques}
     precision = {c: weight for c, (weight, _) in means.items()}
     target = {c: values.reshape([whole[i] for i in c]) for c, (_, values) in means.items()}
     target = {c: without_noise(table, precision[c] ** -0.5) for c, table in target.items()}
@@ -188,14 +188,12 @@ def fit(
     if orders is not None:  # a descent from even tables takes long to empty cells
         potentials |= _first_potentials({c: table for c, table in target.items() if c[-1] < len(sizes)}, rows)
     if start is not None:
-        potentials.update({c: table.copy() for c, table in start.potentials.items()})
+        potentials |= start.potentials
         for c in cliques:
             if c not in start.potentials and len(c) > _WHOLE and c[-1] < len(sizes_with(start.groups, sizes)):
                 # many small cells are far from where they belong: the descent goes on from a step of scaling
-                shares = np.maximum(target[c], _LEAST_ROWS) / max(rows, 1)
-                potentials[c] = np.log(
-                    shares / np.maximum(start.probabilities(c), _LEAST_ROWS / max(rows, 1))
-                )
+                shares = np.maximum(target[c], _LEAST_ROWS) / rows
+                potentials[c] = np.log(shares / np.maximum(start.probabilities(c), _LEAST_ROWS / rows))
 
     def evaluated(tables: Tables) -> tuple[float, Tables, Tables]:
         model = Model(sizes, tables, groups, zeros)
@@ -211,9 +209,7 @@ def fit(
     step = 2.0 / (rows * max(precision.values()))
     loss, counts, slopes = evaluated(potentials)
     for number in range(1, iterations + 1):
-        tried = dict(potentials)
-        for c in cliques:
-            tried[c] = potentials[c] - step * slopes[c]
+        tried = potentials | {c: potentials[c] - step * slopes[c] for c in cliques}
         new_loss, new_counts, new_slopes = evaluated(tried)
         fall = sum(float((slopes[c] * (counts[c] - new_counts[c])).sum()) for c in cliques)
         if loss - new_loss >= 0.5 * step * fall:
@@ -230,7 +226,7 @@ def _first_potentials(target: Tables, rows: int) -> Tables:
     """Logarithms of columns, and of the tree of pairs that tell most of each other (Chow and Liu 1968)."""
     from scipy.sparse.csgraph import minimum_spanning_tree  # the import takes time, so not at the start
 
-    first = {c: np.log(np.maximum(t / max(rows, 1), _LEAST_SHARE)) for c, t in target.items() if len(c) == 1}
+    first = {c: np.log(np.maximum(t / rows, _LEAST_SHARE)) for c, t in target.items() if len(c) == 1}
     pairs, told = dict[Clique, FloatArray](), np.zeros([1 + max(map(max, target), default=0)] * 2)
     for pair, table in target.items():
         if len(pair) == 2:
@@ -242,11 +238,14 @@ def _first_potentials(target: Tables, rows: int) -> Tables:
     return first | {pair: table for pair, table in pairs.items() if tree[pair]}
 
 
-def pooled(measurements: Sequence[Measurement]) -> tuple[float, FloatArray]:
-    """Precision and values of the one measurement that those of one clique are worth: their weighted mean."""
-    weights = np.array([each.sigma**-2 for each in measurements])
-    values = weights @ np.stack([each.values for each in measurements])
-    return float(weights.sum()), np.asarray(values / weights.sum())
+def pooled(measurements: Sequence[Measurement]) -> dict[Clique, tuple[float, FloatArray]]:
+    """Precision and values of the one measurement that those of a clique are worth: their weighted mean."""
+    means = dict[Clique, tuple[float, FloatArray]]()
+    for clique in dict.fromkeys(each.clique for each in measurements):
+        alike = [each for each in measurements if each.clique == clique]
+        weights = np.array([each.sigma**-2 for each in alike])
+        means[clique] = float(weights.sum()), np.average([m.values for m in alike], axis=0, weights=weights)
+    return means
 
 
 def model_of(

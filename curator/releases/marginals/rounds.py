@@ -27,7 +27,6 @@ error of a table that is in the model is its noise.
 
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,7 +43,7 @@ from curator.releases.marginals.dependences import (
     standing_out,
     table_of,
 )
-from curator.releases.marginals.descent import fit
+from curator.releases.marginals.descent import fit, pooled
 from curator.releases.marginals.model import Model, model_cells
 from curator.releases.marginals.products import SeenProducts
 from curator.releases.marginals.release import (
@@ -251,7 +250,7 @@ def _noise(cells: float, precision: float) -> float:
 
 def _candidates(
     model: Model,
-    fitted: Iterable[Measurement],
+    fitted: Sequence[Measurement],
     rough: Iterable[Measurement],
     rows: int,
     seen: SeenProducts | None,
@@ -261,10 +260,7 @@ def _candidates(
     The error of a pair without a rough table is known by its product of scores.
     """
     candidates: dict[Clique, _Candidate] = {}
-    precisions: defaultdict[Clique, float] = defaultdict(float)
-    for measurement in fitted:
-        precisions[measurement.clique] += measurement.sigma**-2
-    for clique, precision in precisions.items():
+    for clique, (precision, _) in pooled(fitted).items():
         if len(clique) == 2:
             cells = 1.0 / float((model.held(clique) ** 2).sum())
             candidates[clique] = _Candidate(_noise(cells, precision), cells, precision)

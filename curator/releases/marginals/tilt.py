@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from curator.releases.marginals.descent import of_low_rank
+from curator.releases.marginals.descent import of_low_rank, pooled
 from curator.releases.marginals.model import NEVER, Dealer, Model, cell_index
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique, codes_with, sizes_with
@@ -90,18 +90,14 @@ def tilted(model: Model, label: int, measurements: Sequence[Measurement], rows: 
     codes = model.sample(count, np.random.default_rng(np.random.SeedSequence([rows, count, 7])))
     whole, sizes = codes_with(model.groups, codes), sizes_with(model.groups, model.sizes)
     logits = _logits(model, whole, label)
-    precisions = {each.clique: 0.0 for each in measurements}
-    for each in measurements:
-        precisions[each.clique] += each.sigma**-2
     targets: dict[Clique, FloatArray] = {}
     cells: dict[Clique, IntArray] = {}
     for column in range(len(model.sizes)):
         if column != label:
             cells[column,] = codes[:, column]
             targets[column,] = model.probabilities((column, label))
-    for clique, precision in precisions.items():
-        parts = (each.values * (each.sigma**-2 / precision) for each in measurements if each.clique == clique)
-        table = _label_last(np.sum(list(parts), axis=0).reshape([sizes[c] for c in clique]), clique, label)
+    for clique, (precision, values) in pooled(measurements).items():
+        table = _label_last(values.reshape([sizes[c] for c in clique]), clique, label)
         others = tuple(c for c in clique if c != label)
         cells[others] = cell_index(whole, others, sizes)
         have = _sums(cells[others], _softmax(logits), len(table)) * (rows / count)

@@ -224,6 +224,21 @@ def test_coupled_rows_have_the_released_products_and_the_counts_of_every_table()
     assert _ranks_off(together) < 0.05
 
 
+@pytest.mark.parametrize("constant", [(), (3,), (2, 3), (1, 2, 3)])
+@pytest.mark.parametrize("rows", [1, 2, 50])
+def test_rows_that_are_alike_in_numbers_have_fine_bins(rows: int, constant: tuple[int, ...]) -> None:
+    # A single row was a division by zero, and so was a single number in which rows differ.
+    stored = counts_from_bytes(released())
+    model = fit(stored.binning.sizes, stored.fitted[:5], stored.rows, 5)
+    coupling = coupling_of(stored, model)
+    assert coupling is not None
+    random = np.random.default_rng(rows)
+    codes = model.sample(rows, random, coupling)
+    codes[:, constant] = [stored.binning.sizes[column] - 1 for column in constant]
+    for column, drawn in coupling.fine_codes(codes, random).items():
+        assert (stored.finer.within(column, stored.binning)[drawn] == codes[:, column]).all()
+
+
 def test_products_without_more_than_noise_couple_nothing() -> None:
     excess, doubt = np.full(50, 0.01), np.full(50, 0.02)
     assert (_clear(excess, doubt) == 0.0).all()
