@@ -221,13 +221,15 @@ def _records(path: Path) -> dict[str, Any]:
     return {"@type": "cr:RecordSet", "@id": path.stem, "name": path.stem, "field": fields}
 
 
+_NUMBERS = {
+    "sc:Integer": re.compile(r"-?(0|[1-9]\d*)", re.ASCII),
+    "sc:Float": re.compile(r"(-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?)?", re.ASCII),
+}
+"""Types of numbers; digits such as 01067 are names, and would lose the 0."""
+
+
 def _type_of(cells: Iterable[str]) -> str:
     """Narrowest type that holds every cell; an empty cell is not an integer."""
     texts = set(cells)
-    if all(text.removeprefix("-").isdecimal() for text in texts):
-        return "sc:Integer"
-    try:
-        list(map(float, texts - {""}))
-    except ValueError:
-        return "sc:Text"
-    return "sc:Float"
+    fitting = (name for name, pattern in _NUMBERS.items() if all(map(pattern.fullmatch, texts)))
+    return next(fitting, "sc:Text") if any(texts) else "sc:Text"

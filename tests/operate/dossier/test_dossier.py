@@ -156,6 +156,25 @@ def test_croissant_loads_the_rows_of_a_release(release: Path, tmp_path: Path) ->
     assert cells == first.split(",")
 
 
+@pytest.mark.parametrize("rows", [4, 0])
+def test_croissant_keeps_the_cells_of_any_table(release: Path, tmp_path: Path, rows: int) -> None:
+    # Postal codes were integers without their first 0; a table without rows had integers alone.
+    columns = {
+        "zip": ["01067", "80331", "04109", "10115"],
+        "grade": ["nan", "inf", "1_0", "5"],
+        "nothing": ["", "", "", ""],
+        "weight": ["2.5", "-0.25", "1e-07", "3.0"],
+        "count": ["3", "-1", "0", "12"],
+    }
+    shutil.copytree(release, tmp_path / "run")
+    lines = [",".join(columns), *map(",".join, [*zip(*columns.values(), strict=True)][:rows])]
+    (tmp_path / "run" / "synthetic.csv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    CliRunner().invoke(app, [str(tmp_path / "run")], catch_exceptions=False)
+    metadata = json.loads((tmp_path / "run" / "dossier" / "croissant.json").read_text(encoding="utf-8"))
+    types = [field["dataType"].removeprefix("sc:") for field in metadata["recordSet"][0]["field"]]
+    assert types == (["Text", "Text", "Text", "Float", "Integer"] if rows else ["Text"] * 5)
+
+
 def test_croissant_names_the_columns_of_a_summary(summary: Path, tmp_path: Path) -> None:
     home = papers(summary, tmp_path / "run")
     dataset = mlcroissant.Dataset(jsonld=home / "croissant.json")
