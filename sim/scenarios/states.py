@@ -6,7 +6,7 @@ competition. Those data may not be passed on, so the shipped scenario uses three
 Community Survey in the same layout.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
@@ -16,7 +16,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from fedkme.config import Settings
 from fedkme.errors import DataError
-from fedkme.tables.cells import Cells
+from fedkme.tables.cells import Cells, texts
 from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
@@ -125,8 +125,8 @@ def read_allstate(path: Path) -> tuple[Table, Regions, Schema]:
     columns = read_columns(path, "allstate")
     bought = [row for row, kind in enumerate(_column(columns, "record_type", "allstate")) if kind == "1"]
     purchases: dict[str, Cells] = {
-        name: ["" if cells[row] == "NA" else str(cells[row]) for row in bought]
-        for name, cells in columns.items()
+        name: ["" if words[row] == "NA" else words[row] for row in bought]
+        for name, words in zip(columns, map(texts, columns.values()), strict=True)
     }
     return _described(purchases, "allstate", "state")
 
@@ -140,7 +140,7 @@ def _described(columns: Mapping[str, Cells], name: str, region: str) -> tuple[Ta
     return table, np.asarray(_column(columns, region, name), dtype=str), schema
 
 
-def _column(columns: Mapping[str, Cells], name: str, party: str) -> Cells:
+def _column(columns: Mapping[str, Cells], name: str, party: str) -> Sequence[str]:
     if name not in columns:
         raise DataError(f"{party}: the file has no column '{name}'", "Give the file as its source has it.")
-    return columns[name]
+    return texts(columns[name])

@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import csv
+from pyarrow import parquet as pq
 
 from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.table import Table
 from sim.config import load_simulation
 from sim.scenarios import build_scenario
-from sim.scenarios.base import Scenario
-from sim.scenarios.states import States
+from sim.scenarios.base import Scenario, domain
+from sim.scenarios.stand_ins import invented_columns
+from sim.scenarios.states import States, read_acs, read_allstate
 from tests.sim.scenarios.allstate import write_allstate
 
 
@@ -48,6 +52,26 @@ def test_florida_is_shared_and_connecticut_is_at_one_owner(tmp_path: Path) -> No
     assert sorted(used) == sorted(states["FL"] + states["CT"])  # each row is in one party; costs are distinct
     assert set(costs(scenario.seeds)) < set(states["OH"])
     assert set(costs(scenario.owners["owner-2"])) < set(states["FL"])
+
+
+def test_a_parquet_file_has_the_rows_of_its_csv(tmp_path: Path) -> None:
+    # Parquet has whole numbers where a csv has texts: no customer had bought, and every income was low.
+    write_allstate(tmp_path / "train.csv", {"FL": 5, "CT": 9, "OH": 3})
+    people = invented_columns(domain("acs"), {"08-00803": 30, "13-04600": 20}, "PUMA")
+    people = people | {"PINCP_DECILE": np.arange(50) % 10}
+    people.pop("income")
+    pq.write_table(pa.table(people), tmp_path / "acs.parquet")
+    csv.write_csv(pa.table(people), tmp_path / "acs.csv")
+    pq.write_table(csv.read_csv(tmp_path / "train.csv"), tmp_path / "train.parquet")
+    for name, read in (("train", read_allstate), ("acs", read_acs)):
+        (one, regions, _), (two, others, _) = (
+            read(tmp_path / f"{name}{suffix}") for suffix in (".csv", ".parquet")
+        )
+        np.testing.assert_array_equal(one.values, two.values)
+        assert one.labels is not None
+        assert len({*one.labels.tolist()}) == 2
+        np.testing.assert_array_equal(one.labels, two.labels)
+        assert (regions == others).all()
 
 
 def test_a_seed_decides_the_layout(tmp_path: Path) -> None:
