@@ -7,7 +7,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -60,6 +60,9 @@ _DRESSED = re.compile(r"([^\d\s.,+-][^\d]*?)?\s*([+-]?[\d.,'\u2019\u00a0\u202f ]
 """Pattern of a number with a unit before or behind it."""
 _NUMBER = r"[+-]?\d[\d.,'\u2019\u00a0\u202f]*"
 _NOT_ONE_NUMBER = {
+    "days in several forms, or with other text among them: write all alike": re.compile(
+        r"(\d{4}([-/. ])\d\d?\2\d\d?|\d\d?([-/. ])\d\d?\3\d{4})([ T].*)?"
+    ),
     "times or durations: give hours or minutes as a number": re.compile(
         r"(\d+ days?,? )?\d+:\d\d(:\d\d(\.\d+)?)?( ?[ap]m)?|(\d+ ?(d|h|hrs?|min|m|sec|s)\b ?)+|"
         r"P(\d+[YMWD])*(T(\d+[HMS])+)?",
@@ -88,7 +91,7 @@ def detect_file(path: Path) -> DataFile:
         encoding = _encoding(path)
         with open_text(path, encoding) as text:
             lines = list(islice(text, _LINES))
-            last = list(deque((*lines, *text) if len(lines) < _LAST else text, _LAST)) or lines[-_LAST:]
+            last = list(deque(chain(lines, text), _LAST))
     layout = layout_of(lines, last)
     if layout.longer:
         cause = f"the cells of {path} are separated by {layout.longer!r}, which is not one character"

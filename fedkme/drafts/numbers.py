@@ -103,9 +103,8 @@ def number_spec(
         spec["integer"] = True
     elif decimals := _decimals(sample.decimals):
         spec["decimals"] = decimals
-    for key in ("atoms", "values"):
-        if key in shape:
-            shape[key] = _written(shape[key], sample.whole)
+    for key in shape.keys() & {"atoms", "values"}:
+        shape[key] = _written(shape[key], sample.whole)
     gaps = {"nullable": True} if nullable or codes else {}
     return {**spec, **shape, **gaps, **({"missing_codes": codes} if codes else {})}, "; ".join(remarks)
 
@@ -193,7 +192,8 @@ def _limits(low: float, high: float, point: Counter[float]) -> tuple[float, floa
 
 def outwards(low: float, high: float) -> tuple[float, float]:
     """Bounds rounded outwards, to the power of ten of their distance; the lower bound is 0 if 0 is near."""
-    step = 10.0 ** math.floor(math.log10(high - low)) if high > low else 1.0
+    apart = min(max(high - low, float(np.finfo(float).tiny)), FAR) if high > low else 1.0
+    step = 10.0 ** math.floor(math.log10(apart))
     lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
     if 0 < low < high - low:
         lower = 0.0

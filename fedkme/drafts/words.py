@@ -8,12 +8,12 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-_SIGNS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i"})
+_SIGNS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i"})
 _UNIT_BEHIND = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Pattern of a unit behind a column's name, as in "weight (kg)"."""
-_LETTERS = str.maketrans({"ø": "o", "å": "a", "æ": "ae", "ł": "l", "đ": "d"})
 _RANGES = {
     "month": ((1.0, 12.0), (0.0, 11.0)),
     "day": ((1.0, 31.0),),
@@ -27,8 +27,20 @@ _RANGES = {
 
 def plain(text: str) -> str:
     """Text without case, accents and blanks, for comparison."""
+    return "".join(_without_accents(text).split())
+
+
+def _without_accents(text: str) -> str:
     split = unicodedata.normalize("NFKD", text.casefold().translate(_SIGNS))
-    return "".join(sign for sign in split if not unicodedata.combining(sign) and not sign.isspace())
+    return "".join(sign for sign in split if not unicodedata.combining(sign))
+
+
+def _read_again(text: str) -> str:
+    """Text as it was where UTF-8 was read as another encoding: Köln for KÃ¶ln."""
+    for encoding in ("cp1252", "latin-1"):
+        with suppress(UnicodeError):
+            return text.encode(encoding).decode("utf-8")
+    return text
 
 
 def plain_name(name: str) -> str:
@@ -84,7 +96,7 @@ def means_nothing(text: str, *, among_numbers: bool) -> bool:
 
 
 def meanings(cells: Iterable[str], names: Iterable[str], beside: Iterable[str] = ()) -> dict[str, str]:
-    """Match cells to names: the same word in other case or accents, or words for yes and no, male and female.
+    """Match cells to names: one word in other case, accents or encoding; words for yes, no, male and female.
 
     A spreadsheet takes the zeros before a postal code away: such cells are matched, too.
 
@@ -99,7 +111,12 @@ def meanings(cells: Iterable[str], names: Iterable[str], beside: Iterable[str] =
         mean anything. Beside h, the cell m is a woman, whatever the name m is.
     """
     names, same = tuple(names), dict[str, str]()
-    for form in (str.casefold, plain, lambda text: text.lstrip("0") if text.isdecimal() else text):
+    for form in (
+        str.casefold,
+        plain,
+        _read_again,
+        lambda text: text.lstrip("0") if text.isdecimal() else text,
+    ):
         by_form = _grouped(names, form)
         found = {cell: by_form.get(form(cell), []) for cell in sorted(cells) if cell not in same}
         same |= {cell: listed[0] for cell, listed in found.items() if len(listed) == 1}
@@ -124,7 +141,9 @@ def doubts(names: Iterable[str]) -> str:
     names = list(names)
     plains = {plain(name) for name in names}
     truth = plains <= YES | NO and not plains.isdisjoint(NO - YES) and not plains.isdisjoint(YES - NO)
-    spellings = _grouped(names, _side if truth else lambda name: " ".join(name.casefold().split()))
+    spellings = _grouped(
+        names, _side if truth else lambda name: " ".join(_read_again(name).casefold().split())
+    )
     several = "; ".join(", ".join(each) for each in spellings.values() if len(each) > 1)
     remark = f"one name in several spellings ({several})? Keep one, then `check` says how to read it"
     return remark if several else _no_answers(names)
@@ -180,9 +199,7 @@ def same_meaning(name: str, other: str) -> bool:
 def words_of(name: str) -> list[str]:
     """Words of a column's name in order, in small letters without accents; birthMonth has two."""
     spaced = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Ý])", " ", name)
-    decomposed = unicodedata.normalize("NFKD", spaced.casefold())
-    letters = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
-    return [word.translate(_LETTERS) for word in re.findall(r"[^\W\d_]+", letters)]
+    return re.findall(r"[^\W\d_]+", _without_accents(spaced))
 
 
 def of_calendar(name: str, low: float, high: float) -> tuple[float, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fedkme.drafts.checking import settings_seen
+from fedkme.drafts.checking import check, settings_seen
 from fedkme.drafts.drafting import draft, draft_schema
+from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table, table_from_columns
@@ -158,3 +160,24 @@ def test_codes_are_no_numbers_and_a_count_of_99_is_no_gap(tmp_path: Path) -> Non
     path.write_text("\n".join(["zip,imsi,sms", *lines, "01067,262000000000099,99"]), encoding="utf-8")
     assert settings_seen(DataFile(path=path), schema) == {}
     assert len(load_table(DataFile(path=path), schema, "north")) == 81
+
+
+NUMBERS = st.lists(
+    st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**70), 2**70), min_size=2, max_size=40
+)
+
+
+@given(NUMBERS, NUMBERS)
+@example([5e-324, 1e-323], [1.0, 2.0])
+@example([1.0, 2.0], [-1e308, 1e308] * 10)
+def test_any_numbers_have_a_draft_that_reads_them_and_a_check_that_ends(
+    seen: list[float], others: list[float]
+) -> None:
+    # The least numbers of all were a division by zero, and the largest an overflow.
+    own, other = (
+        {"x": [*map(repr, each)], "z": [f"{n % 2}" for n in range(len(each))]} for each in (seen, others)
+    )
+    drafted = draft(own)
+    table_from_columns(own, drafted.schema(), "north")
+    subject = RowsToCheck("south", DataFile(path=Path("south")), frame=other)
+    check([subject], tomllib.loads(text_of(drafted)), drafted.schema())

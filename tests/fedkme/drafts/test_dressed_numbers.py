@@ -197,12 +197,13 @@ def test_names_with_digits_stay_names(tmp_path: Path, cells: list[str]) -> None:
         (lambda n: f"{n % 19}h {n * 7 % 59}m", "times or durations"),
         (lambda n: f"{n % 9} days {n % 24:02d}:{n * 7 % 60:02d}:00", "times or durations"),
         (lambda n: f"{n * 3} Personen im Haushalt", "text behind them"),
+        (lambda n: (f"{n % 28 + 1}/{n % 9 + 1}/2019", f"{n % 28 + 1}.1.2020")[n % 2], "days in several"),
     ],
 )
 def test_what_is_left_out_is_called_what_it_is(
     tmp_path: Path, write_one: Callable[[int], str], says: str
 ) -> None:
-    # 120/80 and 6:30 had "too many different names", or were identifiers.
+    # 120/80, 6:30 and days in two forms had "too many different names", or were identifiers.
     spec, why = drafted_as(tmp_path / "rows.csv", [write_one(n) for n in range(300)])
     assert spec is None
     assert says in why

@@ -91,6 +91,7 @@ def test_a_hint_reads_the_file_once_it_is_pasted(folder: Path, case: str) -> Non
         (["Male", "male", "MALE", "female"], ["Male", "female"]),
         (["true", "T", "ja", "1", "0", "no"], ["True", "no"]),
         (["New York", "new  york", "Köln", "köln"], ["New York", "Köln"]),
+        (["Köln", "KÃ¶ln", "GroÃŸenhain", "Großenhain"], ["Köln", "Großenhain"]),  # of two encodings
         (["a", "A"], ["a"]),
         (["a", "b", "Ä"], []),
         (["1", "0", "2"], []),

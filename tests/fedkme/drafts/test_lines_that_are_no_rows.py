@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedkme.drafts.checking import check
+from fedkme.drafts.dialect import detect_file
 from fedkme.drafts.drafting import draft
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import text_of
@@ -155,3 +156,12 @@ def test_sums_below_the_rows_are_no_row_whatever_they_are_called(
     )
     assert not checked.changes
     assert checked.fitted.edit.files == [{"skip_end": 1}]
+
+
+@pytest.mark.parametrize("lines", range(198, 224))
+def test_a_note_below_the_rows_is_no_row_however_many_they_are(tmp_path: Path, lines: int) -> None:
+    # The 201st line was a row if it was the last one.
+    path = tmp_path / "note.csv"
+    rows = (ROWS * 3)[: lines - 2]
+    path.write_text(text(HEADER, *rows, ["Source: a survey of wards"]), encoding="utf-8")
+    assert detect_file(path).skip_end == 1
