@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import no_info_before_validator_function
 
+from fedkme.durable import key_of_no_path
 from fedkme.errors import ConfigError
 from fedkme.extensions import Registry
 
@@ -131,9 +132,13 @@ def validate(
         ConfigError: names the first wrong key, its fault, and the closest known key.
     """
     try:
-        return model.model_validate(values)
+        settings = model.model_validate(values)
     except ValidationError as error:
         raise _explain(model, values, error.errors(include_url=False), source) from None
+    if key := key_of_no_path(settings):
+        cause = f"{source}: '{key}' is wrong: a name in the path is too long, or has the sign NUL"
+        raise ConfigError(cause, "Correct the path.")
+    return settings
 
 
 _KEY = 300  # letters of a key in a message: a peer may send any
@@ -180,7 +185,7 @@ def _explain(
     if kind == "missing":
         return ConfigError(f"{source}: '{key}' is missing", "Add it.")
     if kind == "literal_error":
-        listed = re.findall(r"'([^']*)'", str(context["expected"]))
+        listed = [word or number for word, number in re.findall(r"'([^']*)'|(\d+)", str(context["expected"]))]
         cause = f"{source}: '{key}' is wrong: it is none of {', '.join(listed)}"
         return ConfigError(cause, _did_you_mean(str(fault["input"]), listed))
     cause, _, remedy = message.partition(". ")

@@ -5,10 +5,29 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from pydantic import BaseModel
+
+_MOST_OF_NAME, _MOST_OF_PATH = 255, 4095
+"""Bytes of a file's name and of a path, on Linux."""
+
+
+def key_of_no_path(values: Any, key: str = "") -> str:
+    """Key of a path that no system can look up, in settings: each call would fail with it; "" for none."""
+    if isinstance(values, BaseModel | Mapping):
+        inner = values.items() if isinstance(values, Mapping) else values
+        return next(filter(None, (key_of_no_path(each, f"{key}.{name}") for name, each in inner)), "").lstrip(
+            "."
+        )
+    if not isinstance(values, Path):
+        return ""
+    sizes = [len(os.fsencode(part)) for part in values.parts]
+    wrong = "\0" in str(values) or max(sizes, default=0) > _MOST_OF_NAME or sum(sizes) > _MOST_OF_PATH
+    return key if wrong else ""
 
 
 class PartialFile:

@@ -282,7 +282,7 @@ def words_for_nothing(
         public: the texts may be shown: a single word in a column of numbers counts, whatever the word is, and
             so do a few words such as "refused" in up to a quarter of many numbers.
     """
-    nothing = {text for text in counts if text.lower() in words.ANYWHERE}
+    nothing = {text for text in counts if text.lower() in words.ANYWHERE or words.is_no_day(text)}
     others = [text for text in counts if text and text not in nothing and not is_number(text, read)]
     many = len(counts) - len(nothing) - len(others) >= _MANY_NUMBERS
     share = sum(counts[text] for text in others) / max(1, counts.total())

@@ -385,7 +385,8 @@ def _classes(name: str, sample: ColumnSample, counts: Counter[str], filled: int)
     if few and len(listed) >= 2:
         return {"categories": listed, **unlabelled}
     remedy = "A label has 2 to 50 classes, or is a number, which is cut in two."
-    raise DataError(f"column '{name}' has {len(counts)} different values and cannot be the label", remedy)
+    many = "one value" if len(counts) == 1 else f"{len(counts)} different values"
+    raise DataError(f"column '{name}' has {many} and cannot be the label", remedy)
 
 
 def _sorted_names(counts: Iterable[str]) -> list[str]:

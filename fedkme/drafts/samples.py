@@ -14,9 +14,10 @@ from zlib import crc32
 
 from fedkme.drafts.dialect import detect_file
 from fedkme.drafts.words import NOUNS, means_nothing, words_of
+from fedkme.errors import DataError
 from fedkme.tables.axis import MAY_BE_CODES
 from fedkme.tables.cells import Cells, columns_of, normal, plain_number, texts
-from fedkme.tables.data_file import DataFile
+from fedkme.tables.data_file import DataFile, refuse_text
 from fedkme.tables.files import read_parts_of
 
 _MOST_TEXTS = 5000
@@ -178,6 +179,7 @@ def sample_of(rows: Any) -> Sample:
         DataError: the rows are of another kind, or the file cannot be read.
     """
     if isinstance(rows, str | Path):
+        refuse_text(rows, "the sample")
         return _sample_of_file(detect_file(Path(rows)))
     sample = Sample()
     for name, cells in columns_of(rows, "the sample").items():
@@ -203,8 +205,11 @@ def _sample_of_file(file: DataFile) -> Sample:
     if file.skip_end:
         sample.remarks.append(f"{name}: totals or notes at the end that are left out: {file.skip_end}")
     if ragged:
-        what = "lines with more or fewer cells than the header, to correct"
-        sample.remarks.append(f"{name}: {what}: {len(ragged)}, the first is line {ragged[0]}")
+        what = "lines with more or fewer cells than the header"
+        if not any(column.rows for column in sample.columns.values()):
+            cause = f"{name} has nothing but {what}, from line {ragged[0]} on"
+            raise DataError(cause, "Correct them; put a cell that holds a separator in double quotes.")
+        sample.remarks.append(f"{name}: {what}, to correct: {len(ragged)}, the first is line {ragged[0]}")
     return sample
 
 

@@ -58,6 +58,7 @@ YES = _words(_FILE["yes"])
 NO = _words(_FILE["no"])
 MALE = _words(_FILE["male"])
 FEMALE = _words(_FILE["female"])
+_SIDED = YES | NO | MALE | FEMALE
 ANYWHERE = frozenset(word.strip() for word in _FILE["anywhere"].split(","))
 """Words for an empty cell in any column, in small letters."""
 NOTHING = _words(_FILE["anywhere"]) | _words(_FILE["nothing"]) | _words(_FILE["errors"])
@@ -84,13 +85,19 @@ _CENSORED = re.compile(
 """Pattern of a number with a known bound on one side: `<5`, `>90`, `90+`."""
 _NO_WORD = re.compile(r"[-./?_|\\:\u2013\u2014]+")
 """Pattern of signs alone, such as ./. of a genotype; not of + or *, which may stand once, twice or thrice."""
+_NO_DAY = re.compile(r"(0{4}|9{4}|0{2}|9{2})([-./ ])(00|99)\2(0{4}|9{4}|0{2}|9{2})( 00:00(:00)?)?")
 _COLUMNS = [frozenset(map(plain_name, line.split(","))) for line in _FILE["columns"]]
+
+
+def is_no_day(text: str) -> bool:
+    """Check for a day of zeros or nines, in any order of its parts: 0000-00-00, 99/99/99."""
+    return _NO_DAY.fullmatch(text) is not None
 
 
 def means_nothing(text: str, *, among_numbers: bool) -> bool:
     """Check whether a cell is a word for an empty cell, an error of a spreadsheet, or a censored number."""
     word = plain(text)
-    if word in NOTHING or _NO_WORD.fullmatch(word):
+    if word in NOTHING or _NO_WORD.fullmatch(word) or is_no_day(text):
         return True
     return among_numbers and (word in NOT_MEASURED or _CENSORED.fullmatch(text.casefold()) is not None)
 
@@ -111,6 +118,7 @@ def meanings(cells: Iterable[str], names: Iterable[str], beside: Iterable[str] =
         mean anything. Beside h, the cell m is a woman, whatever the name m is.
     """
     names, same = tuple(names), dict[str, str]()
+    sided = [name for name in names if len(word := plain(name)) == 1 or word in _SIDED]
     for form in (
         str.casefold,
         plain,
@@ -123,8 +131,8 @@ def meanings(cells: Iterable[str], names: Iterable[str], beside: Iterable[str] =
     others = [cell for cell in sorted(cells) if cell not in same]
     everything = [*same, *others, *beside]
     truth = YES - NO, NO - YES
-    for (first, second), sides in ((truth, truth), *_sexes(everything, names)):
-        ends = [[name for name in names if plain(name) in side] for side in sides]
+    for (first, second), sides in ((truth, truth), *_sexes(everything, sided)):
+        ends = [[name for name in sided if plain(name) in side] for side in sides]
         clear = [cell for cell in others if plain(cell) in first | second]
         both = all(any(plain(cell) in side for cell in clear) for side in (first, second))
         alone = len(clear) == len(others) or (both and not any(cell.isdecimal() for cell in clear))

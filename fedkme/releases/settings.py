@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, SerializeAsAny, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializeAsAny,
+    TypeAdapter,
+)
 
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings, no_text, validate
@@ -55,16 +63,27 @@ def _tolerance(value: object) -> float | str:
     return _number_or("matched", 1e-10, 1.0, value)
 
 
+def _in_range(value: float) -> float:
+    if value < _LEAST or _MOST < value < math.inf:
+        raise ValueError(
+            f"no noise is so exact, or so large: epsilon is from {_LEAST:g} to {_MOST:g}, or inf"
+        )
+    return value
+
+
 def _plain(value: float) -> float | str:
     return "inf" if value == math.inf else value  # JSON has no infinity
 
 
+_LEAST, _MOST = 1e-15, 1e15
+"""Smallest epsilon and largest finite one."""
 Gamma = Annotated[float | Literal["median"], PlainValidator(_gamma)]
 Positive = Annotated[float, Field(gt=0)]
 Epsilon = Annotated[
     float,
     Field(gt=0, allow_inf_nan=True),
     BeforeValidator(lambda value: math.inf if value == "inf" else value),
+    AfterValidator(_in_range),
     PlainSerializer(_plain, when_used="json"),
 ]
 

@@ -337,7 +337,9 @@ def columns_of(rows: Any, party: str, index: Container[str] | None = None) -> di
     remedy = "Give a data frame, columns by name, or a list of rows by name."
     columns = _named_columns(rows, index)
     if not columns:
-        raise DataError(f"{party}: the rows are neither a data frame nor columns by name", remedy)
+        empty = hasattr(rows, "columns") or isinstance(rows, Mapping)
+        what = "have no columns" if empty else "are neither a data frame nor columns by name"
+        raise DataError(f"{party}: the rows {what}", remedy)
     if any(isinstance(name, tuple) for name, _ in columns):
         cause = f"{party}: the columns of the data frame have names of several levels"
         raise DataError(cause, "Give each one name, such as frame.columns.map('_'.join).")

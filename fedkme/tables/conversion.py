@@ -268,7 +268,8 @@ def _numbers(
             number = read(TRUTH.get(normal(text), text) if date is None and text.isalpha() else text)
             return codes.get(number, number)
         except (ValueError, OverflowError):
-            wrong[text] = foreign(text) or "text"
+            number = date is not None and text.isdecimal()
+            wrong[text] = foreign(text) or ("a number" if number else "text")
             return math.nan
 
     numbers = np.fromiter(map(cache(value), listed), np.float64, len(listed))

@@ -17,7 +17,7 @@ from typing import BinaryIO, TextIO, TypeVar, cast
 
 from fedkme.errors import DataError
 from fedkme.tables.cells import Cells, as_seen, column_names
-from fedkme.tables.data_file import DataFile
+from fedkme.tables.data_file import DataFile, whose
 
 T = TypeVar("T")
 
@@ -60,12 +60,14 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
             if file.skip_end:
                 numbered = _without_end(numbered, file.skip_end)
             header = header_of(next(numbered, ([], 0))[0])
-            while header and not header[-1]:
+            ahead = [*islice(numbered, _LOOKED_AT)]
+            while header and not header[-1] and not (any(header) and _has_cells(ahead, len(header) - 1)):
                 header.pop()  # the line ends in separators
             if not header:
-                where = party if party == str(file.path) else f"{party}: {file.path}"
-                raise DataError(f"{where} has no header", "Make the first line the names of the columns.")
-            ahead = [*islice(numbered, _LOOKED_AT)]
+                raise DataError(
+                    f"{whose(party, file.path)} has no header",
+                    "Make the first line the names of the columns.",
+                )
             header, numbered = (
                 with_row_names(header, [row for row, _ in ahead], file.sep),
                 chain(ahead, numbered),
@@ -91,7 +93,7 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
             yield Part(_columns(rows, header), lines, ragged)
     except UnicodeError:
         line = _undecodable(file)
-        cause = f"{party}: {file.path} is not a CSV file in {file.encoding.upper()}, line {line}"
+        cause = f"{whose(party, file.path)} is not a CSV file in {file.encoding.upper()}, line {line}"
         remedy = 'Say which it is, encoding = "cp1252", "latin-1" or "utf-16", beside the file\'s path.'
         raise DataError(cause, remedy) from None
 
@@ -106,7 +108,7 @@ def _numbered(text: TextIO, above: int, file: DataFile, party: str) -> Iterator[
                 yield row, line
             line = above + reader.line_num + 1
     except csv.Error as error:
-        raise no_csv(f"{party}: {file.path}", error, f", from line {line} on") from None
+        raise no_csv(whose(party, file.path), error, f", from line {line} on") from None
 
 
 def no_csv(whose: str, error: csv.Error, where: str = "") -> DataError:
@@ -187,6 +189,11 @@ def bare_cells(cells: Iterable[str]) -> list[str]:
 
 def _blank(cells: Sequence[str]) -> bool:
     return not any(cell.strip() for cell in cells)
+
+
+def _has_cells(rows: Sequence[tuple[Sequence[str], int]], place: int) -> bool:
+    """True if more than one row in ten has a cell at a place of the header that names none."""
+    return 10 * sum(not _blank(row[place : place + 1]) for row, _ in rows) > len(rows)
 
 
 def _columns(rows: Sequence[Sequence[str]], header: Sequence[str]) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.errors import DataError
+from fedkme.errors import ConfigError, DataError
 from fedkme.tables.cells import MINUS, Cells, Text, as_seen, plain_number
 from fedkme.tables.dates import DateForm
 from fedkme.tables.schema import Schema
@@ -207,6 +207,24 @@ def placed(source: Source, directory: Path) -> Source:
 def path_of(source: Source) -> Path:
     """Path of a file of rows."""
     return source.path if isinstance(source, DataFile) else source
+
+
+def refuse_text(path: str | Path, party: str) -> None:
+    """Refuse the text of a file in place of its path: an error with the path would show the rows.
+
+    Raises:
+        ConfigError: the path has several lines.
+    """
+    if "\n" in str(path):
+        cause = f"{party}: text of several lines is no path of a file"
+        raise ConfigError(
+            cause, "Give the file's path, or the text as a frame: pandas.read_csv(io.StringIO(text))."
+        )
+
+
+def whose(party: str, path: Path) -> str:
+    """Begin of an error about a file: the party and the path, or the path alone where that is its name."""
+    return str(path) if party in (str(path), path.name) else f"{party}: {path}"
 
 
 PLAIN = DataFile(path=Path())

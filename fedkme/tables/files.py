@@ -91,7 +91,8 @@ def load_rows(source: Source, schema: Schema, party: str, *, of_persons: bool = 
     examined = examine(source, schema, party, of_persons=of_persons)
     if examined.ragged:
         where = f"{len(examined.ragged)} lines with more or fewer cells than its header"
-        cause = f"{party}: {as_file(source).path} has {where}, the first is line {examined.ragged[0]}"
+        file = data_file.whose(party, as_file(source).path)
+        cause = f"{file} has {where}, the first is line {examined.ragged[0]}"
         raise DataError(cause, "Correct these lines; put a cell that holds a separator in double quotes.")
     _refuse(examined.faults, party, examined.unit, examined.lines)
     return examined
@@ -303,7 +304,7 @@ def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:
         raise _unreadable(path, party, error) from None
     except MALFORMED:
         raise DataError(
-            f"{party}: {path} is not an .npz of plain arrays", "Write it with numpy.savez."
+            f"{data_file.whose(party, path)} is not an .npz of plain arrays", "Write it with numpy.savez."
         ) from None
 
 
@@ -319,7 +320,7 @@ def read_columns(source: Source, party: str) -> dict[str, Cells]:
     shared_texts: dict[str, str] = {}  # one string object per distinct text: a cell then costs one pointer
     for part in read_parts_of(file, party):
         if part.ragged:
-            cause = f"{party}: {file.path} has lines with more or fewer cells than its header"
+            cause = f"{data_file.whose(party, file.path)} has lines with more or fewer cells than its header"
             raise DataError(f"{cause}, the first is line {part.ragged[0]}", "Correct these lines.")
         if not isinstance(part.lines, list):
             return dict(part.columns)
@@ -336,8 +337,10 @@ def read_parts_of(file: DataFile, party: str) -> Iterator[Part]:
         MissingDependencyError: a .parquet file without pyarrow.
     """
     if file.carrier not in ("text", "parquet"):
-        cause = f"{party}: {file.path} is neither a .csv, .tsv, .txt, .parquet nor .npz file"
-        raise DataError(cause, "Convert it to one of them.")
+        what = "is neither a .csv, .tsv, .txt, .parquet nor .npz file"
+        if file.carrier == "npz":
+            what = "is an .npz file, which has numbers without names"
+        raise DataError(f"{data_file.whose(party, file.path)} {what}", "Give a .csv or .parquet file.")
     try:
         if file.carrier == "text":
             yield from read_parts(file, party)
@@ -361,7 +364,9 @@ def _read_parquet(path: Path, party: str) -> dict[str, Cells]:
     except (ArrowException, ValueError, MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise DataError(f"{party}: {path} is not a Parquet file", "Write it again as Parquet.") from None
+        raise DataError(
+            f"{data_file.whose(party, path)} is not a Parquet file", "Write it again as Parquet."
+        ) from None
     places = [place for place, name in enumerate(frame.column_names) if not _INDEX.fullmatch(name)]
     names = column_names([frame.column_names[place] for place in places], party, str(path))
     return {name: cells_of(frame.column(place)) for name, place in zip(names, places, strict=True)}
@@ -369,5 +374,6 @@ def _read_parquet(path: Path, party: str) -> dict[str, Cells]:
 
 def _unreadable(path: Path, party: str, error: OSError) -> DataError:
     return DataError(
-        f"{party}: {path} cannot be read: {error.strerror or 'unknown reason'}", "Check the path."
+        f"{data_file.whose(party, path)} cannot be read: {error.strerror or 'unknown reason'}",
+        "Check the path.",
     )

@@ -118,7 +118,7 @@ class Numeric(Settings):
     def _consistent(self) -> Self:
         low, high = self.bounds
         if self.kind == "date" and not DAYS[0] <= low <= high <= DAYS[1]:
-            raise ValueError(f"the bounds of column '{self.name}' are not in the years 1 to 9999")
+            raise ValueError(f"the bounds of column '{self.name}' are not [first, last], in years 1 to 9999")
         if not are_bounds(low, high):
             raise ValueError(
                 f"the bounds of column '{self.name}' are not [lower, upper] within {FAR:g}, well apart"

@@ -1,7 +1,8 @@
 """Public rules of a schema: what no row can be, as everybody knows without looking at rows."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, pairwise
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -91,8 +92,16 @@ class PublicRules(Settings):
             if name not in names:
                 raise ValueError(f"a rule names '{name}', which is no column")
         for name, each in self.derived.items():
-            if circle := [source for source in each.sources if source in self.derived]:
-                cause = f"'{name}' follows from '{circle[0]}', which is derived, too: name its source"
+            if derived := [source for source in each.sources if source in self.derived]:
+                cause = f"'{name}' follows from '{derived[0]}', which is derived, too: name its source"
                 raise ValueError(cause)
         if short := [each for each in self.order if len(set(each)) != len(each) or len(each) < 2]:
             raise ValueError(f"'order' needs two columns or more, each once: {list(short[0])}")
+        sorter = TopologicalSorter[str]()
+        for name, later in chain.from_iterable(map(pairwise, self.order)):
+            sorter.add(later, name)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            circle = "', '".join(error.args[1][:-1])
+            raise ValueError(f"'order' goes in a circle of '{circle}'. Leave one of them out.") from None

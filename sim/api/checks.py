@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedkme.answers.rules import RowRules
 from fedkme.config import UTF_8
 from fedkme.drafts.checking import (
     Checked,
@@ -109,6 +110,7 @@ def check(
     draft = _draft_of(schema)
     named = _named(rows)
     values, agreed = draft.values(), draft.schema()
+    RowRules(agreed)  # refuses rules that name what is not there
     subjects = [rows_to_check(each, agreed, name) for name, each in named.items()]
     checked = check_all(subjects, values, agreed, asked=show_values, show_values=show_values)
     changes = [

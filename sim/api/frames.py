@@ -13,7 +13,7 @@ from fedkme.config import validate
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.cells import columns_of, is_table
-from fedkme.tables.data_file import OF_TEXT, PLAIN, DataFile, allowed_names, as_file
+from fedkme.tables.data_file import OF_TEXT, PLAIN, DataFile, allowed_names, as_file, refuse_text
 from fedkme.tables.names import NO_GAP, Category
 from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema, load_schema, schema_from
@@ -106,11 +106,8 @@ def with_settings(rows: Rows, party: str) -> tuple[Any, DataFile]:
     Raises:
         ConfigError: settings are wrong, or a path is the text of a file.
     """
-    if isinstance(rows, str) and "\n" in rows:  # an error with the path would show the rows
-        cause = f"{party}: text of several lines is no path of a file"
-        raise ConfigError(
-            cause, "Give the file's path, or the text as a frame: pandas.read_csv(io.StringIO(text))."
-        )
+    if isinstance(rows, str | Path):
+        refuse_text(rows, party)
     if isinstance(rows, str | Path | DataFile):
         return None, as_file(Path(rows) if isinstance(rows, str) else rows)
     if isinstance(rows, Mapping) and is_table(rows.get("frame")):

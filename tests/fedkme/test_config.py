@@ -226,3 +226,21 @@ def test_no_value_of_a_setting_is_made_of_another_kind_of_value(model: type[Sett
                 wrong += ["true", "yes", "on", "1"]
             taken = [each for each in wrong if not refuses(model, field.alias or name, put(each))]
             assert not taken, (name, field.annotation)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "/".join(["deep"] * 1200)])
+def test_a_path_that_no_system_can_look_up_is_a_wrong_setting(name: str) -> None:
+    # Consumers ended with an unforeseen OSError, or ValueError, at the first look for a file.
+    values = {
+        "name": "lab",
+        "curator": "-",
+        "schema_file": "s.toml",
+        "validation": "v.csv",
+        "request": {"p": 1},
+    }
+    for own, key in (
+        ({"output": name}, "output"),
+        ({"output": "o", "validation": {"path": name}}, "validation.path"),
+    ):
+        with pytest.raises(ConfigError, match=f"'{key}' is wrong: a name in the path"):
+            validate(ConsumerSettings, values | own, "lab.toml")

@@ -165,3 +165,35 @@ def test_a_note_below_the_rows_is_no_row_however_many_they_are(tmp_path: Path, l
     rows = (ROWS * 3)[: lines - 2]
     path.write_text(text(HEADER, *rows, ["Source: a survey of wards"]), encoding="utf-8")
     assert detect_file(path).skip_end == 1
+
+
+def test_a_last_column_without_a_name_is_one_where_rows_have_cells(tmp_path: Path) -> None:
+    # "there are no rows to draft a schema from"; a check said that each line has more cells than the header.
+    path = tmp_path / "north.csv"
+    path.write_text(text(["age", "sex", ""], *([*row[:2], f"{n % 4}"] for n, row in enumerate(ROWS))))
+    drafted = draft(path)
+    assert drafted.schema().names == ("age", "sex", "column")
+    assert not check([RowsToCheck("north", DataFile(path=path))], {}, drafted.schema()).reports[0].faults
+    path.write_text(text(["age", "sex", ""], *([*row[:2], ""] for row in ROWS)))
+    assert draft(path).schema().names == ("age", "sex")
+
+
+def test_lines_that_are_all_longer_than_the_header_are_said_to_be(tmp_path: Path) -> None:
+    # "there are no rows to draft a schema from"
+    path = tmp_path / "north.csv"
+    path.write_text(text(["age", "sex"], [*ROWS[0], "7"]))
+    with pytest.raises(
+        DataError, match="nothing but lines with more or fewer cells than the header, from line 2"
+    ):
+        draft(path)
+
+
+@pytest.mark.parametrize("nothing", ["-nan", "1.#QNAN", "-1.#IND", "nan(ind)", "1.#INF"])
+def test_what_programs_in_c_print_for_no_number_is_none(tmp_path: Path, nothing: str) -> None:
+    # 40 numbers became categories, silently.
+    path = tmp_path / "north.csv"
+    path.write_text(text(["bmi"], *([nothing if n % 5 == 0 else f"{17 + n % 41}.5"] for n in range(80))))
+    column = draft(path).schema().columns[0]
+    assert column.kind == "numeric"
+    assert column.nullable
+    assert nothing in column.na

@@ -251,6 +251,14 @@ BAD_FILES = {
     "rule": (AGE + '[label]\nname = "y"\nclasses = ["a", "b", "c"]\npositive_above = 0\n', "exactly two"),
     "spaces": (AGE.replace('"age"', '" age"'), "without spaces"),
     "kind": (AGE.replace("numeric", "number"), "kind"),
+    "circle of orders": (
+        'order = [["age", "year"], ["year", "age"]]\n' + AGE + AGE.replace("age", "year"),
+        "'order' goes in a circle of 'year', 'age'",
+    ),
+    "order of days": (
+        AGE.replace("numeric", "date").replace("[0, 120]", "[2024-12-31, 2024-01-01]"),
+        r"bounds of column 'age' are not \[first, last\]",
+    ),
 }
 
 

@@ -349,3 +349,30 @@ def test_columns_of_a_frame_may_have_numbers_for_names(tmp_path: Path) -> None:
     del draft[2]
     given: dict[str, Any] = {"epsilon": 1.0, "progress": False, "out": tmp_path / "run", "site_column": 2}
     assert [*fk.release(frame, schema=draft, **given).rows.columns] == ["0", "1"]
+
+
+def test_a_sample_that_is_the_text_of_a_file_is_refused_without_its_rows() -> None:
+    # The error had all rows.
+    with pytest.raises(fk.FedkmeError, match="text of several lines is no path") as error:
+        fk.draft_schema(public().to_csv(index=False))
+    assert "yes" not in str(error.value)
+
+
+def test_a_check_refuses_rules_that_a_release_refuses() -> None:
+    # No faults were found, and `fk.release` then refused the schema.
+    rows = {"age": [20, 31, 47], "sex": ["f", "m", "f"]}
+    columns = [
+        {"name": "age", "kind": "numeric", "bounds": [0, 99]},
+        {"name": "sex", "kind": "category", "categories": ["f", "m"]},
+    ]
+    for rule in ("age < 15 and sex", "sex = 'x'", "age < 500"):
+        with pytest.raises(fk.FedkmeError, match="rule"):
+            fk.check({"columns": columns, "never": [rule]}, {"north": rows})
+
+
+def test_what_has_no_columns_is_said_to_have_none() -> None:
+    # "the rows are neither a data frame nor columns by name", of a data frame
+    with pytest.raises(fk.FedkmeError, match="the rows have no columns"):
+        fk.draft_schema(pd.DataFrame())
+    with pytest.raises(fk.FedkmeError, match="'dead' has one value and cannot be the label"):
+        fk.draft_schema({"age": [20, 31, 47], "dead": [0, 0, 0]}, "dead")
