@@ -25,20 +25,29 @@ values spread evenly over the bin, on the column's scale. An atom is a bin with 
 number alone are answered by fine bins (`fedkme.releases.fine`). Where the least and the most value need a
 table that was not measured, the bounds allow all rows to lie in the cell that is farthest from the mean.
 Far cells of a number hold few rows and much of the noise. For any t, min(f, t) is at most f in every row, and
-max(f, t) at least f: the least and the most value of fine bins are cut so, where few rows are (`_cut`).
+max(f, t) at least f: the least and the most value of fine bins are cut so (`with_cut_ends`).
 """
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
-from fedkme.answers.evidence import Law, ScoredPair, Spread, added, outside, rows_together, scored_pair
+from fedkme.answers.evidence import Law, ScoredNumbers, ScoredPair, Spread, added, outside, rows_together
 from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
-from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
-from fedkme.answers.points import CellPoints, OnGrid, cell_means, cell_points, points_of_bin
+from fedkme.answers.intervals import NOTHING, Between, DoubtfulBound, ReleasedFigure, with_cut_ends
+from fedkme.answers.points import (
+    CellPoints,
+    OnGrid,
+    cell_means,
+    cell_points,
+    combined_tables,
+    largest,
+    points_of_bin,
+    split,
+)
 from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
@@ -50,12 +59,11 @@ from fedkme.tables.schema import Schema
 
 MOST_POINTS = 2**22
 """Most points at which the functions of a question are computed."""
-_PIECES = 8
-"""Pieces of a bin at which functions are computed."""
-_NOTHING = 1e-9  # relative size of rounding error
-_FAR_SHARES = (1e-9, 0.001, 0.003, 0.01, 0.03, 0.1)
-"""Shares of rows beyond which bounds of a number by fine bins may be cut."""
-_MOST_CACHED, _MOST_GRIDS = 64, 2
+_PIECES = (8, 3, 1)
+"""Pieces of a bin at which functions are computed: the most that leave few points."""
+_MOST_CACHED, _MOST_GRIDS, _MOST_PARTS = 64, 6, 16
+
+_Parts: TypeAlias = list[tuple[Function, ...]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -85,9 +93,12 @@ class CountEvidence:
         self._cells: dict[tuple[int, bool, tuple[float, ...], int], CellPoints] = {}
         self._fine = {each.clique[0]: each for each in release.folded}
         self._fine_shares: dict[int, FineShares] = {}
+        self._parts: dict[tuple[Function, ...], _Parts] = {}
+        self._ways: dict[tuple[int, tuple[Function, ...]], Callable[[tuple[Function, ...]], _Parts]] = {}
         self._on_grids: dict[tuple[Function, ...], OnGrid] = {}
         self.finer = release.finer
         """Coding of numbers by fine bins."""
+        self._scored = None if release.products is None else ScoredNumbers(self, release.products)
 
     @property
     def schema(self) -> Schema:
@@ -106,19 +117,58 @@ class CountEvidence:
 
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         """Estimate means of functions; see `Evidence.law`."""
-        if (pairs := self._number_and_gap(functions)) is not None:
-            parts = [self._law(each, coefficients) for each in zip(*pairs, strict=True)]
-            if not any(part.reason for part in parts):
-                return added(*parts)
-        law = self._law(functions, coefficients)
-        if not law.reason:
-            return law
-        apart = self._law([taken_apart(each, self.schema) for each in functions], coefficients)
-        return law if apart.reason else apart
+        key = tuple(functions)
+        if key not in self._parts:
+            if len(self._parts) >= _MOST_PARTS:
+                self._parts.clear()
+            self._parts[key] = self._told_parts(key, key)
+        return self._added(self._parts[key], coefficients)
+
+    def _added(self, parts: _Parts, coefficients: Sequence[float]) -> Law:
+        laws = [self._law(each, coefficients) for each in parts]
+        return laws[0] if len(laws) == 1 else added(*laws)
+
+    def _told_parts(self, functions: tuple[Function, ...], asked: tuple[Function, ...]) -> _Parts:
+        """Functions whose laws add up to that of some others, in the first way that the release tells.
+
+        The way is found once for all functions that follow from the same that were asked about.
+        """
+        key = len(functions), asked
+        if key in self._ways:
+            return self._ways[key](functions)
+        if len(self._ways) >= _MOST_PARTS:
+            self._ways.clear()
+        for way in (self._number_and_gap, _as_they_are, self._taken_apart):
+            parts, ones = way(functions), [1.0] * len(functions)
+            if parts and not any(self._law(part, ones).reason for part in parts):
+                self._ways[key] = way
+                return parts
+        self._ways[key] = _as_they_are
+        return [functions]
+
+    def untold(self, functions: Sequence[Function]) -> str:
+        """Reason why the release does not give means of functions; see `Evidence.untold`."""
+        whole = self._untold(tuple(functions))
+        for way in (self._number_and_gap, self._taken_apart) if whole else ():
+            parts = way(tuple(functions))
+            if parts and not any(map(self._untold, parts)):
+                return ""
+        return whole
+
+    def _untold(self, functions: tuple[Function, ...]) -> str:
+        """Reason for these functions as they are, by one point of each piece of a cell."""
+        clique = self._clique(functions)
+        grid = self._grid(clique, functions, (1,))
+        tables = [cell_means(self._values_on(function, clique, grid), grid) for function in functions]
+        told = self.linear(clique, tables, len(tables))
+        return told if isinstance(told, str) else ""
+
+    def _taken_apart(self, functions: tuple[Function, ...]) -> _Parts:
+        return [tuple(taken_apart(each, self.schema) for each in functions)]
 
     def scored(self, one: str, two: str) -> ScoredPair | None:
         """Scores of two numbers by fine bins whose product was released."""
-        return None if self._release.products is None else scored_pair(self, self._release.products, one, two)
+        return None if self._scored is None else self._scored.pair(one, two)
 
     def shares(self, place: int) -> FineShares | None:
         """Shares of a number by fine bins, or by its own bins where it has few values; None: not counted."""
@@ -135,30 +185,32 @@ class CountEvidence:
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
         """Mean square of a combination, bounded by the most that its cells allow; see `Evidence.spread`."""
-        law = self.law([combined(coefficients, functions).square], [1.0])
+        square = (combined(coefficients, functions).square,)
+        law = self._added(self._told_parts(square, functions), [1.0])
         if law.reason:
             return Spread(law.reach, DoubtfulBound(law.reach), measured=False)
         most, middle = law.whole.most.most(), law.whole.middle.estimate
         bound = DoubtfulBound(min(max(most.value, 0.0), law.reach), most.doubt)
         return Spread(max(middle, 0.0), bound, measured=True)
 
-    def _number_and_gap(self, functions: Sequence[Function]) -> list[tuple[Function, Function]] | None:
-        """Split functions of one nullable number and its gap where the number has fine bins; else None."""
+    def _number_and_gap(self, functions: tuple[Function, ...]) -> _Parts:
+        """Split functions of one nullable number and its gap where the number has fine bins; else nothing."""
         names = set().union(*(function.columns for function in functions))
         for gap, number in self.schema.gaps:
             if names == {gap.name, number.name} and self._is_fine((self._place[number.name],)):
                 assert number.missing is not None
-                return [number_and_gap(f, number.name, number.missing, gap.name) for f in functions]
-        return None
+                pairs = [number_and_gap(f, number.name, number.missing, gap.name) for f in functions]
+                return list(zip(*pairs, strict=True))
+        return []
 
     def _law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         on_grid = self._on_grid(functions)
         clique, at, tables = on_grid.clique, on_grid.values, on_grid.means
-        values, middle = _combined(coefficients, at), _combined(coefficients, tables)
+        values, middle = combined_tables(coefficients, at), combined_tables(coefficients, tables)
         within = tuple(range(1, 2 * len(clique), 2))
         gaps = [middle - values.min(axis=within), values.max(axis=within) - middle]
         reach = float(np.abs(values).max())
-        hidden = max(float(gap.max()) for gap in gaps) > _NOTHING * _size(tables)
+        hidden = max(float(gap.max()) for gap in gaps) > NOTHING * largest(tables)
         estimates = self.linear(clique, [*tables, *gaps] if hidden else tables, len(tables))
         if isinstance(estimates, str):
             return replace(outside(len(tables), estimates), reach=reach)
@@ -175,10 +227,10 @@ class CountEvidence:
             on = np.append(middle * weights, [below, above])
             return ReleasedFigure(float(on @ means), math.sqrt(max(float(on @ covariance @ on), 0.0)))
 
-        whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), _no_noise(figure(1, 1, 0), reach))
+        whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), figure(1, 1, 0).unless_rounding(reach))
         if hidden and (fine := self.fine(clique)) is not None:
             ends = values.min(axis=within), values.max(axis=within)
-            whole = _with_cut_ends(whole, fine, middle, *ends)
+            whole = with_cut_ends(whole, fine, middle, *ends)
         return Law(means[:count], covariance[:count, :count], whole, reach)
 
     def linear(
@@ -193,19 +245,19 @@ class CountEvidence:
         if (fine := self.fine(clique)) is not None:
             return *fine.law(list(tables)), True
         means, covariance, complete = np.zeros(len(tables)), np.zeros((len(tables), len(tables))), True
-        least = _NOTHING * _size(tables)
-        for columns, parts in _split(tables, clique):
-            present = [float(np.abs(part).max()) > least for part in parts]
-            if not any(present):
+        least = NOTHING * largest(tables)
+        for columns, parts in split(tables, clique):
+            flat = parts.reshape(len(tables), -1)
+            present = np.abs(flat).max(axis=1) > least
+            if not present.any():
                 continue
             marginal = self._marginal(columns)
             if marginal is None:
-                if any(present[:needed]):
+                if present[:needed].any():
                     return self._missing(columns)
                 complete = False
                 continue
-            means += [float((part * marginal.table).sum()) for part in parts]
-            flat = np.array([part.ravel() for part in parts])
+            means += (flat * marginal.table.ravel()).sum(axis=1)
             covariance += marginal.variance * (flat @ flat.T)
         return means, covariance, complete
 
@@ -227,7 +279,9 @@ class CountEvidence:
         names = set().union(*(function.columns for function in functions))
         return tuple(sorted(self._place[name] for name in names))
 
-    def _grid(self, clique: Clique, functions: Sequence[Function]) -> list[CellPoints]:
+    def _grid(
+        self, clique: Clique, functions: Sequence[Function], most: Sequence[int] = _PIECES
+    ) -> list[CellPoints]:
         """Choose the values of each column at which functions are computed."""
         cuts = {
             self._place[name]: tuple(sorted(set().union(*(f.cuts.get(name, frozenset()) for f in functions))))
@@ -236,7 +290,7 @@ class CountEvidence:
         binning = self.finer if self._is_fine(clique) else self._binning
         cells = math.prod(binning.sizes[column] for column in clique)
         if cells <= MOST_POINTS:
-            for pieces in (_PIECES, 3, 1):
+            for pieces in most:
                 grid = [self._points(column, binning, cuts[column], pieces) for column in clique]
                 if math.prod(points.values.size for points in grid) <= MOST_POINTS:
                     return grid
@@ -341,52 +395,5 @@ class CountEvidence:
         return f"not in the span of what was released: {names} were not counted{together}"
 
 
-def _with_cut_ends(
-    whole: Between, fine: FineShares, middle: FloatArray, least: FloatArray, most: FloatArray
-) -> Between:
-    """Take bounds of a function of a fine cell that are cut where few rows are: they have less noise."""
-    below, above = _cut(fine, least), _cut(fine, -most)
-    low, high = np.minimum(least, below), np.maximum(most, -above)
-    means, covariance = fine.law([low, high, high - low, np.clip(middle, -above, below)])
-    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist()
-    figures = [ReleasedFigure(*each) for each in zip(means.tolist(), deviations, strict=True)]
-    return replace(whole, least=figures[0], most=figures[1], gap=figures[2], inner=figures[3])
-
-
-def _cut(fine: FineShares, values: FloatArray) -> float:
-    """Cut of a lower bound for which its mean less two deviations is largest, by the denoised shares."""
-    order = np.argsort(values)
-    above = 1.0 - np.cumsum(fine.denoised[order])
-    places = np.minimum(np.searchsorted(-above, np.negative(_FAR_SHARES)), len(order) - 1)
-    cuts: list[float] = [math.inf, *values[order[places]].tolist()]
-    lower = [np.minimum(values, cut) for cut in cuts]
-    noise = np.sqrt(np.maximum(np.diag(fine.law(lower)[1]), 0.0))
-    return cuts[int(np.argmax(np.array(lower) @ fine.denoised - 2.0 * noise))]
-
-
-def _no_noise(figure: ReleasedFigure, reach: float) -> ReleasedFigure:
-    """Figure without its noise where the noise is rounding error alone."""
-    return ReleasedFigure(figure.estimate) if figure.deviation <= _NOTHING * reach else figure
-
-
-def _combined(coefficients: Sequence[float], tables: Sequence[FloatArray]) -> FloatArray:
-    total: FloatArray = np.sum([a * each for a, each in zip(coefficients, tables, strict=True)], axis=0)
-    return total
-
-
-def _split(tables: Sequence[FloatArray], clique: Clique) -> Iterator[tuple[Clique, list[FloatArray]]]:
-    """Parts in V_A of tables over a clique, for each set A of its columns; an axis for each column of A."""
-    axes = range(len(clique))
-    for size in range(len(clique) + 1):
-        for chosen in itertools.combinations(axes, size):
-            parts = []
-            for table in tables:
-                part = table.mean(axis=tuple(axis for axis in axes if axis not in chosen))
-                for axis in range(size):
-                    part = part - part.mean(axis=axis, keepdims=True)
-                parts.append(part)
-            yield tuple(clique[axis] for axis in chosen), parts
-
-
-def _size(tables: Sequence[FloatArray]) -> float:
-    return max(1e-300, *(float(np.abs(table).max()) for table in tables))
+def _as_they_are(functions: tuple[Function, ...]) -> _Parts:
+    return [functions]

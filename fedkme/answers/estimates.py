@@ -167,11 +167,13 @@ def _centred(quantity: Variance, evidence: Evidence, target: Target) -> tuple[fl
 
 def _correlation(quantity: Correlation, evidence: Evidence, target: Target) -> QuantityEstimate | str:
     """Estimate a correlation by a table of both columns, or by products of scores: by what tells more."""
-    counted = _counted_correlation(quantity, evidence, target)
     pair = evidence.scored(quantity.one.name, quantity.two.name) if quantity.everybody else None
     if pair is None:
-        return counted
+        return _counted_correlation(quantity, evidence, target)
     by_scores = scored_correlation(pair, 0 if target == "rows" else evidence.rows, evidence.together)
+    if _not_counted(quantity, evidence):
+        return by_scores
+    counted = _counted_correlation(quantity, evidence, target)
     return by_scores if isinstance(counted, str) or by_scores.length < counted.length else counted
 
 
@@ -207,7 +209,7 @@ def _counted_correlation(quantity: Correlation, evidence: Evidence, target: Targ
 def _not_counted(quantity: Correlation, evidence: Evidence) -> str:
     """Reason why the release has no mean of the product of both columns; empty: it has."""
     product = quantity.around((0.0, 0.0), (1.0, 1.0))
-    return evidence.law((product.numerator,), (1.0,)).reason
+    return evidence.untold((product.numerator,))
 
 
 def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> QuantityEstimate | str:

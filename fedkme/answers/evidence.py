@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -163,6 +163,9 @@ class Evidence(Protocol):
             QuestionError: the functions depend on more columns together than a table can hold.
         """
 
+    def untold(self, functions: Sequence[Function]) -> str:
+        """Reason why the release does not give means of functions; empty: it does."""
+
     def scored(self, one: str, two: str) -> ScoredPair | None:
         """Scores of two numbers; None where their product was not released."""
 
@@ -191,59 +194,72 @@ class NumberEvidence(Evidence, Protocol):
         """Means of functions of a cell, the covariance of their noise, and whether all needed are told."""
 
 
-def scored_pair(evidence: NumberEvidence, products: Products, one: str, two: str) -> ScoredPair | None:
-    """Scores of two numbers by fine bins; None where their product or their counts were not released."""
-    scores = {evidence.finer.names[each.column]: each for each in products.values}
-    if one == two or not {one, two} <= scores.keys():
-        return None
-    marks = {number.name: mark.name for mark, number in evidence.schema.gaps}
-    first = _number(evidence, scores[one], marks.get(one), marks.get(two))
-    second = _number(evidence, scores[two], marks.get(two), marks.get(one))
-    if first is None or second is None:
-        return None
-    neither = NOBODY
-    if one in marks and two in marks:
-        neither = evidence.law([gap_of(marks[one]) * gap_of(marks[two])], [1.0]).whole.middle
-    mean = products.value_mean(scores[one].column, scores[two].column, evidence.rows)
-    return ScoredPair((first, second), ReleasedFigure(mean, products.sigma / evidence.rows), neither)
+class ScoredNumbers:
+    """Numbers with scores by fine bins, whose products were released; each is read once."""
 
+    def __init__(self, evidence: NumberEvidence, products: Products) -> None:
+        self._evidence, self._products = evidence, products
+        self._scores = {evidence.finer.names[each.column]: each for each in products.values}
+        self._marks = {number.name: mark.name for mark, number in evidence.schema.gaps}
+        self._numbers: dict[str, ScoredNumber | None] = {}
 
-def _number(
-    evidence: NumberEvidence, scores: NumberScores, own: str | None, other: str | None
-) -> ScoredNumber | None:
-    """A number with scores; `own` and `other` mark the gaps of the number and of the other, if any."""
-    finer, place = evidence.finer, scores.column
-    shares, column = evidence.shares(place), columns_of(finer.coded)[finer.names[place]]
-    lacking = None if shares is None else _lacking(evidence, place, len(shares.coarse), other)
-    if shares is None or lacking is None:
-        return None
-    assert isinstance(column, Numeric)
-    half = (np.diff(finer.edges(column)) - column.integer) / 2.0
-    gaps, stand_in, present, part = NOBODY, 0, shares, 1.0
-    if own is not None:
-        gaps, stand_in = evidence.law([gap_of(own)], [1.0]).whole.middle, finer.stand_in(place)
-        part = 1.0 - min(max(gaps.estimate, 0.0), 1.0 - 1e-9)
-        present = shares.without(stand_in, 1.0 - part)
-    return ScoredNumber(
-        np.array(scores.of) / SCORE_STEPS,
-        finer.middles(column),
-        np.concatenate([half, np.zeros(len(column.singles))]),
-        part * present.denoised,
-        lambda values: part * present.deviation(values),
-        shares.law,
-        shares.within,
-        *lacking,
-        gaps,
-        stand_in,
-    )
+    def pair(self, one: str, two: str) -> ScoredPair | None:
+        """Scores of two numbers; None where their product or their counts were not released."""
+        if one == two or not {one, two} <= self._scores.keys():
+            return None
+        first, second = self._beside(one, two), self._beside(two, one)
+        if first is None or second is None:
+            return None
+        neither, marks = NOBODY, [self._marks[name] for name in (one, two) if name in self._marks]
+        if len(marks) == 2:
+            neither = self._evidence.law([gap_of(marks[0]) * gap_of(marks[1])], [1.0]).whole.middle
+        places, rows = (self._scores[one].column, self._scores[two].column), self._evidence.rows
+        product = ReleasedFigure(self._products.value_mean(*places, rows), self._products.sigma / rows)
+        return ScoredPair((first, second), product, neither)
+
+    def _beside(self, name: str, other: str) -> ScoredNumber | None:
+        """A number with the rows that lack another one."""
+        if name not in self._numbers:
+            self._numbers[name] = self._alone(self._scores[name], self._marks.get(name))
+        number, mark = self._numbers[name], self._marks.get(other)
+        if number is None or mark is None:
+            return number
+        counted = _lacking(self._evidence, self._scores[name].column, len(number.lacking), mark)
+        return None if counted is None else replace(number, lacking=counted[0], noise=counted[1])
+
+    def _alone(self, scores: NumberScores, mark: str | None) -> ScoredNumber | None:
+        """A number beside one that every row has; `mark` marks the number's own gaps, if it has any."""
+        finer, place = self._evidence.finer, scores.column
+        shares, column = self._evidence.shares(place), columns_of(finer.coded)[finer.names[place]]
+        if shares is None:
+            return None
+        assert isinstance(column, Numeric)
+        half = (np.diff(finer.edges(column)) - column.integer) / 2.0
+        gaps, stand_in, present, part = NOBODY, 0, shares, 1.0
+        if mark is not None:
+            gaps, stand_in = self._evidence.law([gap_of(mark)], [1.0]).whole.middle, finer.stand_in(place)
+            part = 1.0 - min(max(gaps.estimate, 0.0), 1.0 - 1e-9)
+            present = shares.without(stand_in, 1.0 - part)
+        codes = len(shares.coarse)
+        return ScoredNumber(
+            np.array(scores.of) / SCORE_STEPS,
+            finer.middles(column),
+            np.concatenate([half, np.zeros(len(column.singles))]),
+            part * present.denoised,
+            lambda values: part * present.deviation(values),
+            shares.law,
+            shares.within,
+            np.zeros(codes),
+            np.zeros((codes, codes)),
+            gaps,
+            stand_in,
+        )
 
 
 def _lacking(
-    evidence: NumberEvidence, place: int, codes: int, mark: str | None
+    evidence: NumberEvidence, place: int, codes: int, mark: str
 ) -> tuple[FloatArray, FloatArray] | None:
     """Share of rows with each code of a number whose gap a column marks, with the covariance of the noise."""
-    if mark is None:
-        return np.zeros(codes), np.zeros((codes, codes))
     at = evidence.finer.names.index(mark)
     lacks = (np.arange(evidence.finer.sizes[at]) != NO_GAP).astype(np.float64)
     first = place < at

@@ -6,11 +6,18 @@ figure is a `ReleasedFigure`, which has no arithmetic and no order. `most` and `
 it holds with 95 % although each of its bounds may be wrong.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
+
+import numpy as np
+
+from fedkme.arrays import FloatArray
+from fedkme.releases.fine import FineShares
 
 LEVEL = 0.95
 DOUBT = 0.0005
@@ -19,6 +26,10 @@ SURE = 1.0 - 3.0 * DOUBT
 """Level of an interval on which another interval rests: it may include two doubtful bounds, too."""
 _STRIDE = 8
 """Stride of the search for the first place at which a noisy condition holds."""
+_FAR_SHARES = (1e-9, 0.001, 0.003, 0.01, 0.03, 0.1)
+"""Shares of rows beyond which bounds of a number by fine bins may be cut."""
+NOTHING = 1e-9
+"""Relative size of rounding error."""
 FAR = NormalDist().inv_cdf(1.0 - DOUBT)
 
 
@@ -54,6 +65,10 @@ class ReleasedFigure:
     def least(self) -> DoubtfulBound:
         """Lower bound on the true value."""
         return DoubtfulBound(self.estimate - FAR * self.deviation, DOUBT if self.deviation else 0.0)
+
+    def unless_rounding(self, reach: float) -> ReleasedFigure:
+        """Figure without its noise where the noise is rounding error of values up to `reach`."""
+        return ReleasedFigure(self.estimate) if self.deviation <= NOTHING * reach else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +120,29 @@ class Between:
         factor = critical(ratio, level + sampling.doubt + gap.doubt) - ratio
         low, high = min(self.least.estimate, middle), max(self.most.estimate, middle)
         return low - factor * below, high + factor * above
+
+
+def with_cut_ends(
+    whole: Between, fine: FineShares, middle: FloatArray, least: FloatArray, most: FloatArray
+) -> Between:
+    """Take bounds of a function of a fine cell that are cut where few rows are: they have less noise."""
+    below, above = _cut(fine, least), _cut(fine, -most)
+    low, high = np.minimum(least, below), np.maximum(most, -above)
+    means, covariance = fine.law([low, high, high - low, np.clip(middle, -above, below)])
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist()
+    figures = [ReleasedFigure(*each) for each in zip(means.tolist(), deviations, strict=True)]
+    return replace(whole, least=figures[0], most=figures[1], gap=figures[2], inner=figures[3])
+
+
+def _cut(fine: FineShares, values: FloatArray) -> float:
+    """Cut of a lower bound for which its mean less two deviations is largest, by the denoised shares."""
+    order = np.argsort(values)
+    above = 1.0 - np.cumsum(fine.denoised[order])
+    places = np.minimum(np.searchsorted(-above, np.negative(_FAR_SHARES)), len(order) - 1)
+    cuts: list[float] = [math.inf, *values[order[places]].tolist()]
+    lower = [np.minimum(values, cut) for cut in cuts]
+    noise = np.sqrt(np.maximum(np.diag(fine.law(lower)[1]), 0.0))
+    return cuts[int(np.argmax(np.array(lower) @ fine.denoised - 2.0 * noise))]
 
 
 def critical(ratio: float, level: float = LEVEL) -> float:

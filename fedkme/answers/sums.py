@@ -219,6 +219,10 @@ class SumEvidence:
             means, own @ own.T, Between(middle, low, high, ReleasedFigure(gap)), reach, assumption=assumption
         )
 
+    def untold(self, functions: Sequence[Function]) -> str:
+        """Reason why the release does not give means of functions; empty: it does."""
+        return self.law(functions, [1.0] * len(functions)).reason
+
     def scored(self, one: str, two: str) -> ScoredPair | None:
         """No products of scores are in sums of features."""
         return None

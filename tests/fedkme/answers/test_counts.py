@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import math
@@ -10,6 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from audit.in_memory import FreshNoise
+from curator.releases.method import make_method
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.made_rows import WeightedTable
@@ -18,6 +21,7 @@ from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, marginal_counts
 from fedkme.privacy.noise import simulated
 from fedkme.releases.counts import Measurement, StoredCounts, counts_from_bytes
+from fedkme.releases.settings import release_settings
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table import Table
@@ -238,3 +242,35 @@ def test_a_quantile_of_nobody_is_no_number() -> None:
         assert math.isnan(answer.estimate)
         assert math.isnan(answer.low)
         assert "no row is known to be in this group" in answer.method
+
+
+def test_answers_do_not_depend_on_what_was_asked_before() -> None:
+    # What questions share is computed once for a release; no bit of an answer may change by that.
+    gappy = schema_from(
+        {
+            "columns": [
+                {"kind": "numeric", "name": name, "bounds": [-5, 5], "nullable": True} for name in "xyz"
+            ]
+        }
+    )
+    random = np.random.default_rng(4)
+    values = np.clip(random.normal(size=(3000, 3)) @ np.array([[1, 0.5, 0], [0, 1, 1], [1, 0, 1]]), -5, 5)
+    gaps = random.random((3000, 3)) < [0.1, 0.4, 0.6]
+    filled = np.where(gaps, [float(number.missing or 0) for _, number in gappy.gaps], values)
+    rows = Table(np.column_stack([part for pair in zip(filled.T, gaps.T, strict=True) for part in pair]))
+    method = make_method(
+        release_settings({"kind": "marginals", "epsilon": 8, "iterations": 5}), gappy, None, 1
+    )
+    release = counts_from_bytes(asyncio.run(method.ask(FreshNoise(rows, gappy, 7))))
+    questions = [
+        "corr(x, y)",
+        "mean(z)",
+        "corr(y, z)",
+        "var(y)",
+        "mean(x) where y > 0",
+        "corr(y, z)",
+        "mean(z)",
+    ]
+    evidence = CountEvidence(release)
+    for question in questions:
+        assert repr(ask(evidence, question)) == repr(ask(CountEvidence(release), question))
