@@ -254,7 +254,8 @@ def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -
         return hint if written[-1] != "rows" else f"{hint} The number of a summary's rows is 'p'."
     table = ".".join(tables)
     siblings = [path for path in paths if path.rpartition(".")[0] == table]
-    for candidates, likeness in ((siblings, 0.6), (paths, 0.65)):
+    inside = [path for path in paths if path.startswith(f"{table}.")]
+    for candidates, likeness in ((siblings, 0.6), (inside, 0.65), (paths, 0.65)):
         last = sorted({path.rpartition(".")[2] for path in candidates})
         if short := [path for path in candidates if _begins(path, written[-1])]:
             depth = min(path.count(".") for path in short)

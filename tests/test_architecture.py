@@ -65,7 +65,7 @@ LARGE = {
     "fedkme": 16,
     "fedkme/answers": 19,
     "fedkme/privacy": 13,
-    "fedkme/tables": 14,
+    "fedkme/tables": 15,
     "fedkme/wire": 13,
     "lab/bench": 17,
     "lab/experiments": 16,

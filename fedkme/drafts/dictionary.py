@@ -14,7 +14,7 @@ from fedkme.drafts.drafting import Draft, DraftColumn, draft
 from fedkme.tables.cells import texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_columns
-from fedkme.tables.schema import from_table_schema
+from fedkme.tables.table_schema import from_table_schema
 
 _WORDS = {
     "name": ("name", "variable", "column", "field", "variable / field name", "variable name", "field name"),

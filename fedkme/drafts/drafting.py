@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedkme.drafts.dialect import are_codes, codes_of_few, unread_kind, words_for_no_class, words_for_nothing
-from fedkme.drafts.numbers import ISO, date_forms, date_spec, is_month_first, number_spec
+from fedkme.drafts.numbers import ISO, date_forms, date_spec, forms_of_dates, is_month_first, number_spec
 from fedkme.drafts.samples import (
     PERSONS,
     ColumnSample,
@@ -25,7 +25,7 @@ from fedkme.drafts.samples import (
     sample_of,
     surnames,
 )
-from fedkme.drafts.words import doubts
+from fedkme.drafts.words import doubts, no_days
 from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.cells import foreign
 from fedkme.tables.data_file import DataFile, FileColumn
@@ -265,6 +265,7 @@ def _column(
     else:
         na = words_for_nothing(sample.counts, sample.number, public=True)
         na += codes_of_few(sample.counts, na, sample.number, _FEW_NUMBERS)
+        na += no_days(sample.counts, na, forms_of_dates)
     counts = Counter({text: count for text, count in sample.counts.items() if text and text not in na})
     filled = sample.numbers + sample.words - sum(sample.counts[word] for word in na)
     remark = f"{', '.join(na)} taken as no value" if na else ""

@@ -13,7 +13,8 @@ from typing import Any
 
 from fedkme.config import load_json, load_toml, toml_key, toml_text
 from fedkme.errors import ConfigError
-from fedkme.tables.schema import from_table_schema, schema_from
+from fedkme.tables.schema import schema_from
+from fedkme.tables.table_schema import from_table_schema
 
 Place = tuple[str | int, ...]
 """Keys from the top of a file to a value; a number is the place in a list."""

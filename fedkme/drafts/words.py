@@ -7,7 +7,8 @@ import itertools
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -85,6 +86,8 @@ _CENSORED = re.compile(
 """Pattern of a number with a known bound on one side: `<5`, `>90`, `90+`."""
 _NO_WORD = re.compile(r"[-./?_|\\:\u2013\u2014]+")
 """Pattern of signs alone, such as ./. of a genotype; not of + or *, which may stand once, twice or thrice."""
+_TRIED, _KINDS, _SHARE = 20, 5, 0.25
+"""Texts by which a form of days is told; kinds, and share of cells, of what is no day among them."""
 _NO_DAY = re.compile(r"(0{4}|9{4}|0{2}|9{2})([-./ ])(00|99)\2(0{4}|9{4}|0{2}|9{2})( 00:00(:00)?)?")
 _COLUMNS = [frozenset(map(plain_name, line.split(","))) for line in _FILE["columns"]]
 
@@ -92,6 +95,25 @@ _COLUMNS = [frozenset(map(plain_name, line.split(","))) for line in _FILE["colum
 def is_no_day(text: str) -> bool:
     """Check for a day of zeros or nines, in any order of its parts: 0000-00-00, 99/99/99."""
     return _NO_DAY.fullmatch(text) is not None
+
+
+def no_days(
+    counts: Mapping[str, int], nothing: Collection[str], forms_of: Callable[[Iterable[str]], Collection[str]]
+) -> list[str]:
+    """Texts beside days that are none, such as "unknown", 2021-05-00 or 2021-02-30, if they are of few kinds.
+
+    Args:
+        counts: number of cells with each text.
+        nothing: texts that stand for an empty cell.
+        forms_of: forms of dates that fit all texts.
+    """
+    texts = sorted((text for text in counts if text and text not in nothing), key=lambda text: -counts[text])
+    likely = Counter(form for text in texts[:_TRIED] for form in forms_of([text]))
+    for form, _ in likely.most_common():
+        others = [text for text in texts if form not in forms_of([text])]
+        if len(others) <= _KINDS and sum(map(counts.__getitem__, others)) <= _SHARE * sum(counts.values()):
+            return others
+    return []
 
 
 def means_nothing(text: str, *, among_numbers: bool) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,13 @@ _CAUSES: dict[str, tuple[type[FedkmeError], str, str]] = {
     ),
     "Handshake read failed": (
         ConnectionFailedError,
-        "accepts connections and closes them at once: a forwarder or load balancer with nobody behind it?",
+        "accepts connections and closes them at once, as a forwarder or load balancer with nobody behind it",
         "Start the curator, or correct where that forwards to.",
     ),
 }
 """Kind of error, likely cause and remedy by gRPC's words for a failed attempt; the first that fits counts."""
+_REFUSED_BY_PROXY = re.compile(r"HTTP proxy returned response code (\d+)")
+_ASK_PROXY = "Look at the proxy's rules and log; 407 asks for USER:PASSWORD@ before its HOST."
 _HUNG_UP = ("Socket closed", "recvmsg", "Connection reset")
 """gRPC's words for a connection that the other side closed after the handshake."""
 
@@ -148,7 +151,8 @@ async def dial(
         channel = grpc.aio.insecure_channel(target, options=options)
     else:
         channel = grpc.aio.secure_channel(target, identity.channel_credentials(), options=options)
-    attempts = _Attempts(address, identity, notice or _ignore)
+    proxied = proxy is not None and not is_loopback(host_of(target))
+    attempts = _Attempts(address, identity, notice or _ignore, proxied)
     try:
         async with asyncio.timeout(connect_s):
             await _connected(channel, attempts)
@@ -191,8 +195,8 @@ def unused_proxy() -> str:
 class _Attempts:
     """Likely cause of the last failed attempts to connect."""
 
-    def __init__(self, address: str, identity: Identity | None, notice: Notice) -> None:
-        self._address, self._identity, self._notice = address, identity, notice
+    def __init__(self, address: str, identity: Identity | None, notice: Notice, proxied: bool) -> None:
+        self._address, self._identity, self._notice, self._proxied = address, identity, notice, proxied
         self._unexplained = 0
         self.cause: FedkmeError | None = None
 
@@ -208,6 +212,9 @@ class _Attempts:
 
     def _explained(self, details: str) -> FedkmeError | None:
         curator = f"the curator at {self._address}"
+        if refused := _REFUSED_BY_PROXY.search(details):
+            what = f"the proxy of the settings does not lead to {self._address}: it answers HTTP {refused[1]}"
+            return ConnectionFailedError(what, _ASK_PROXY)
         for words, (kind, what, remedy) in _CAUSES.items():
             if words in details:
                 return kind(f"{curator} {what}", remedy)
@@ -218,6 +225,11 @@ class _Attempts:
                 f"{curator} hangs up: the certificate of {name_of(self._identity.leaf.subject)!r} has expired"
             )
             return IdentityError(cause, "Renew it, or issue a new one.")
+        if self._proxied:  # gRPC has the same words for both
+            what = f"the proxy of the settings, or {curator}, hangs up"
+            return ConnectionFailedError(
+                what, f"{_ASK_PROXY} Else: {_SAME_AUTHORITY[:1].lower()}{_SAME_AUTHORITY[1:]}"
+            )
         if self._identity is not None:  # TLS verifies the client last, and the curator gives no reason
             what = f"{curator} hangs up: it does not accept this party's certificate"
             return IdentityError(what, _SAME_AUTHORITY)

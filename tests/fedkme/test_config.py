@@ -228,6 +228,13 @@ def test_no_value_of_a_setting_is_made_of_another_kind_of_value(model: type[Sett
             assert not taken, (name, field.annotation)
 
 
+def test_a_key_is_looked_for_in_its_own_table_first() -> None:
+    # "Did you mean 'budget.epsilon'?"
+    values = {"name": "lab", "curator": "-", "schema_file": "s.toml", "validation": "v.csv", "output": "o"}
+    with pytest.raises(ConfigError, match=r"Did you mean 'request\.privacy\.epsilon'"):
+        validate(ConsumerSettings, values | {"request": {"p": 1, "epsilon": 1.0}}, "lab.toml")
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "/".join(["deep"] * 1200)])
 def test_a_path_that_no_system_can_look_up_is_a_wrong_setting(name: str) -> None:
     # Consumers ended with an unforeseen OSError, or ValueError, at the first look for a file.

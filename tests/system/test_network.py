@@ -105,6 +105,26 @@ async def test_a_deployment_goes_through_the_proxy_of_its_settings(tmp_path: Pat
     assert set(proxy.requests) == {b"CONNECT curator.example.org:7700 HTTP/1.1"}
 
 
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "the proxy .* answers HTTP 407"),
+        (b"", "the proxy of the settings, or the curator at .*, hangs up"),
+    ],
+)
+async def test_a_proxy_that_refuses_is_named(bundles: Path, reply: bytes, words: str) -> None:
+    # "no curator answered"; "error 33: it does not accept this party's certificate"
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply)
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(ConnectionFailedError, match=words):
+            await dial("192.0.2.1:7700", Identity.load(bundles / "a.pem"), 1.5, proxy=proxy)
+
+
 async def test_error_34_names_the_variable_that_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://user:secret@127.0.0.1:9")
     with pytest.raises(ConnectionFailedError) as caught:

@@ -19,7 +19,8 @@ from fedkme.drafts.words import meanings
 from fedkme.errors import DataError, SchemaError
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
-from fedkme.tables.schema import from_table_schema, load_schema, schema_from
+from fedkme.tables.schema import load_schema, schema_from
+from fedkme.tables.table_schema import from_table_schema
 from operate.cli import _load
 from tests.places import ROOT
 
@@ -279,14 +280,43 @@ def test_a_table_schema_is_read_as_a_schema(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("age", "no list of fields"),
+        ("age", "'fields' is wrong: it is no list"),
         ([{"name": "age", "type": "integer"}], "'age' of the Table Schema has no bounds"),
-        ([{"name": "note", "type": "string"}], "'note' of the Table Schema is a string without an 'enum'"),
+        (
+            [{"name": "note", "type": "string"}],
+            "'note' of the Table Schema is of type string, without an 'enum'",
+        ),
+        ([{"name": None}], "'fields.0.name' is missing"),
+        ([{"name": "age", "type": ["integer"]}], "'fields.age.type' is wrong: it is no text"),
+        ([{"name": "age", "constraints": []}], "'fields.age.constraints' is wrong: it is no table of keys"),
+        (
+            [{"name": "age", "constraints": {"enum": 5}}],
+            "'fields.age.constraints.enum' is wrong: it is no list",
+        ),
+        ([{"name": "ill", "type": "boolean", "trueValues": "yes"}], "'fields.ill.trueValues' is wrong"),
+        (
+            [{"name": "age", "type": "integer", "constraints": {"minimum": "x", "maximum": 9}}],
+            "'age' of the Table Schema has a bound that is no number",
+        ),
     ],
 )
 def test_a_table_schema_without_a_domain_is_refused(fields: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         schema_from(from_table_schema({"fields": fields}))
+
+
+def test_keys_of_a_table_schema_may_be_null_and_its_numbers_text() -> None:
+    # Tracebacks: 'NoneType' object is not iterable; '<=' not supported between instances of 'str' and 'float'
+    field = {
+        "name": "year",
+        "type": "year",
+        "constraints": {"minimum": "1990", "maximum": "2020", "enum": None},
+    }
+    values = {"fields": [field, {**FIELDS[3], "description": None}], "primaryKey": None}
+    schema = schema_from(from_table_schema({**values, "missingValues": ["", "-9"]}))
+    assert schema.columns[0].model_dump()["bounds"] == (1990.0, 2020.0)
+    assert schema.columns[0].model_dump()["missing_codes"] == (-9.0,)
+    assert schema == schema_from(from_table_schema({**values, "missingValues": ["-9"]}))
 
 
 def test_consecutive_line_numbers_are_joined() -> None:

@@ -197,3 +197,23 @@ def test_what_programs_in_c_print_for_no_number_is_none(tmp_path: Path, nothing:
     assert column.kind == "numeric"
     assert column.nullable
     assert nothing in column.na
+
+
+@pytest.mark.parametrize(
+    "none", ["unknown", "2021-02-30", "2021-05-00", "00.00.0000", "9999-99-99", "99/99/99"]
+)
+@pytest.mark.parametrize("form", ["2021-{m:02d}-{d:02d}", "{d}.{m}.2021", "{m}/{d}/21"])
+def test_days_with_a_few_cells_that_are_none_are_days(tmp_path: Path, none: str, form: str) -> None:
+    # "too many different names"; of fewer rows, made rows had 2021-05-00 and days as names.
+    path = tmp_path / "seen.csv"
+    days = [form.format(m=1 + n % 12, d=1 + n * 5 % 28) for n in range(120)]
+    path.write_text(
+        text(
+            ["age", "seen"], *([str(20 + n % 60), none if n % 6 == 0 else day] for n, day in enumerate(days))
+        )
+    )
+    drafted = draft(path)
+    column = drafted.schema().columns[1]
+    assert (column.kind, column.nullable) == ("date", True)
+    assert none in column.na
+    assert load_table(drafted.files[0], drafted.schema(), "north").values.shape == (120, 3)
