@@ -308,7 +308,7 @@ def _sampling(value: float, one: _Standardised, two: _Standardised) -> float:
     u v and of the other part. For r > 0 it is (1 - r) u v - r (u - v)^2 / 2, too, where the mean of (u - v)^2
     is 2 (1 - r); for r < 0 take -v.
     """
-    far, product = abs(value), (one.fourth * two.fourth) ** 0.25
+    far, product = min(abs(value), 1.0), (one.fourth * two.fourth) ** 0.25
     most = product + far * (math.sqrt(one.fourth) + math.sqrt(two.fourth)) / 2.0
     widest = sum(float(np.abs(each.unit[each.number.shares > 0.0]).max()) for each in (one, two))
     close = (1.0 - far) * product + far / 2.0 * widest * math.sqrt(2.0 * (1.0 - far))

@@ -103,6 +103,19 @@ def test_every_correlation_of_few_rows_of_mostly_zeros_has_an_interval_that_hold
     assert any("the variance of one of its columns may be 0" in answer.method for answer in answers)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_correlation_of_numbers_that_are_alike_has_an_interval(seed: int) -> None:
+    # Noise puts every other estimate above 1, and the root of its distance from 1 was no number.
+    first = np.random.default_rng(seed).normal(size=4000).clip(-4.9, 4.9)
+    rows = Table(np.column_stack([first, -first + 1e-4]))
+    schema = Schema(columns=tuple(Numeric(name=name, bounds=(-5.0, 5.0)) for name in "ab"))
+    method = make_method(release_settings({"kind": "marginals", "epsilon": 8.0}), schema, None, 1)
+    release = CountEvidence(counts_from_bytes(asyncio.run(method.ask(FreshNoise(rows, schema, seed)))))
+    for target in ("rows", "population"):
+        (answer,) = ask(release, ["corr(a, b)"], target)
+        assert answer.low < -0.99 < -0.5 > answer.high
+
+
 def test_products_are_in_the_file_and_in_the_cost() -> None:
     stored = counts_from_bytes(released())
     assert stored.products is not None
