@@ -43,7 +43,10 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner's process: `rows` for a run, `head` of its ledger, digest of its `schema`."""
+    """First words of an owner's process: `rows` for a run, `head` of its ledger, digest of its `schema`.
+
+    `densities`: it counts rows by a density, which an owner of an earlier release does not.
+    """
 
     name: str
     version: int
@@ -52,6 +55,7 @@ class Hello:
     head: Head | None = None
     new_journal: bool = False
     schema: str = ""
+    densities: bool = False
 
 
 @dataclass(frozen=True, slots=True)

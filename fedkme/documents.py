@@ -117,8 +117,11 @@ class RequestDocument:
         return self.request.request_id.hex()
 
     def asks_the_same(self, other: RequestDocument) -> bool:
-        """Check whether another document is of the same request over the same D_v, but for its id."""
-        same = replace(other.request, request_id=self.request.request_id)
+        """Check whether another document is of the same request over the same D_v, but for its id.
+
+        A request of an earlier release says nothing of margins.
+        """
+        same = replace(other.request, request_id=self.request.request_id, margins=self.request.margins)
         return (self.request, self.data) == (same, other.data)
 
     def planned(self, plan: Plan) -> bool:

@@ -36,6 +36,7 @@ class SummaryRequest:
         labelled: whether rows of D_v have classes, by which they can be counted; public.
         count_deviation: deviation of the noise on each count of D_v by cells, if the noise is Gaussian; 0:
             the noise is discrete Laplace, by the owners' epsilon.
+        margins: most margins that D_v gives over a model of the pool; 0: none, as in earlier releases.
     """
 
     consumer: str
@@ -46,6 +47,7 @@ class SummaryRequest:
     gamma: float | None
     labelled: bool = False
     count_deviation: float = 0.0
+    margins: int = 0
 
 
 @dataclass(frozen=True, slots=True)

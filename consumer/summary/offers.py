@@ -151,6 +151,7 @@ def make_request(
         gamma_of(request.kernel, schema),
         validation.labels is not None,
         deviation_of_asks(request.privacy, request.asks),
+        request.picks,
     )
 
 

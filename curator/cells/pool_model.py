@@ -6,19 +6,29 @@ in rounds, at most of owners' epsilon. Relation, sensitivity and proof are those
 follows from it costs nothing.
 """
 
+from collections.abc import Sequence
+
 from curator.cells.code_book import PublicCells
 from curator.releases.method import Method, make_method
 from curator.run.release_record import redrawn
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
-from fedkme.errors import NotMadeError
+from fedkme.cells.menu import offers_columns
+from fedkme.cells.projection import spec_for
+from fedkme.errors import ConfigError, NotMadeError
 from fedkme.exchange import SummaryRequest
+from fedkme.features.domain import Domain
 from fedkme.margins.density import even_density
-from fedkme.margins.model import PICK_SHARE, PICKS, make_model, model_rows
+from fedkme.margins.model import MOST_BINS, PICK_SHARE, PICKS, make_model, model_rows
+from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.ops.threads import in_thread
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema
 
+ENOUGH_OF_TARGET, ENOUGH_OF_OWNER = 120.0, 100.0
+"""Rows of D_v, and of an owner of middle size, times epsilon, from which on margins are better than cells."""
+MOST_DIMENSIONS = 64
+"""Most numbers and categories of a table that a release is made of in a summary's time."""
 ITERATIONS = 300
 """Steps of the fit of the release's model."""
 
@@ -39,6 +49,49 @@ def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share:
         "iterations": ITERATIONS,
     }
     return make_method(release_settings(values), schema, None, 0)
+
+
+def no_margins_reason(settings: SummarySettings, request: SummaryRequest, by_density: bool) -> str:
+    """Reason why D_v gives no margins, whatever its size; empty where it may.
+
+    Args:
+        settings: of the curator.
+        request: the consumer's.
+        by_density: whether all owners can count rows by a density.
+    """
+    wanted = PICKS if settings.cells.picks is None else settings.cells.picks
+    if request.count_deviation:
+        return "D_v is asked about more than once, and each time would cost a release"
+    if not 0 < wanted <= request.margins:
+        return f"D_v would pick {wanted} columns, and the consumer allows {request.margins}"
+    return "" if by_density else "owners of an earlier release count by cells alone"
+
+
+def margins_help(settings: SummarySettings, schema: Schema, rows: int, sizes: Sequence[int]) -> bool:
+    """Say whether a run without a reason against it is by margins: by settings, or by public facts.
+
+    Args:
+        settings: of the curator.
+        schema: the public column domain.
+        rows: |D_v|.
+        sizes: m_j of all owners; empty where none has said its size.
+    """
+    cells, epsilon = settings.cells, settings.privacy.of_row
+    if cells.code_book != "auto":
+        return cells.code_book == "release"
+    named = (cells.bits, cells.picks, cells.pick_share, cells.coalitions or None)
+    dimensions = Domain(schema).dimensions
+    small = len(dimensions) <= MOST_DIMENSIONS and all(each.levels <= MOST_BINS for each in dimensions)
+    enough = rows * epsilon >= ENOUGH_OF_TARGET
+    held = len(sizes) > 0 and sorted(sizes)[len(sizes) // 2] * epsilon >= ENOUGH_OF_OWNER
+    offered = small and offers_columns(spec_for(schema, 0, cells.dimension), schema)
+    if not (offered and enough and held) or any(each is not None for each in named):
+        return False
+    try:
+        release_of_pool(settings, schema, 0, RELEASE_SHARE)
+    except ConfigError:
+        return False  # too many pairs of columns
+    return True
 
 
 async def of_release(

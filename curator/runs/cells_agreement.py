@@ -24,7 +24,7 @@ from curator.cells.code_book import (
     of_seeds,
     sketch_invitation,
 )
-from curator.cells.pool_model import of_release
+from curator.cells.pool_model import margins_help, no_margins_reason, of_release
 from curator.planning.formulas import held_rows
 from curator.run.run import Run
 from curator.runs.context import RunContext
@@ -159,10 +159,18 @@ class Agreement:
         deviation = context.summary_of(document).owner_noise().sketch_deviation
         return share_for(rows, len(context.schema.classes), deviation, document.summary.labelled)
 
-    def _by_margins(self, run: Run) -> bool:
-        """Say whether D_v gives margins over a release of the pool: once, as each request costs a release."""
-        summary = self._context.summary_of(run.document)
-        return summary.cells.code_book == "release" and not run.document.summary.count_deviation
+    def _by_margins(self, run: Run, owners: Sequence[str]) -> bool:
+        """Say whether D_v gives margins over a release of the pool."""
+        context, members, request = self._context, self._context.members, run.document.summary
+        summary = context.summary_of(run.document)
+        if against := no_margins_reason(summary, request, set(owners) <= set(members.by_density())):
+            if summary.cells.code_book == "release":
+                line = f"'cells.code_book' = \"release\" has no effect, cells are of a sketch: {against}"
+                context.say("warning", run=run.name, round=0, line=line)
+            return False
+        return margins_help(
+            summary, context.schema, request.validation_rows, held_rows(owners, members.sizes())
+        )
 
     def _in_coalitions(self, summary: SummarySettings, names: Sequence[str], share: float) -> bool:
         """Say whether owners will count together: by settings, or by the sizes that they said."""
@@ -183,7 +191,7 @@ class Agreement:
         if "owners" not in attempt:
             enough = len(here) >= quorum
             owners = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
-            margins = self._by_margins(run)
+            margins = self._by_margins(run, owners)
             share = RELEASE_SHARE if margins else self._share(run, owners)
             together = not margins and self._in_coalitions(summary, owners, share)
             attempt = {"owners": owners, "share": share, "coalitions": together, "margins": margins}

@@ -23,13 +23,13 @@ from fedkme.tables.schema import Schema
 
 PICKS, PICK_SHARE = 4, 0.1
 """Number of picked columns, and the share of D_v's epsilon for each pick."""
-NAMES = 10
-"""Most bins of a column of names: the most frequent ones and the rest."""
+MOST_BINS = 64
+"""Most bins of a column; of more names, the rarer ones are one bin."""
 EDGES = (0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97)
 """Shares of the pool below the edges of a number's bins: a target is often in a tail."""
 USUAL_ROWS, MOST_ROWS, MOST_NUMBERS = 5_000, 2**16, 2**18
 """Rows of a model, most rows, and most numbers."""
-_MOST_BINS, _MOST_COLUMNS = 64, 4096
+_MOST_COLUMNS = 4096
 _PLACES = Numbers(0, 2**31)
 
 
@@ -70,7 +70,7 @@ class PoolModel(PaidPicks):
             object.__setattr__(self, name, value)
         sizes = np.array(self.sizes)
         shaped = self.codes.ndim == 2 and self.codes.shape[1] == columns and 1 <= len(self.codes) <= MOST_ROWS
-        if not shaped or sizes.max() > _MOST_BINS or not all(self.groups):
+        if not shaped or sizes.max() > MOST_BINS or not all(self.groups):
             raise wrong
         if (self.codes < 0).any() or (self.codes >= sizes).any():
             raise wrong
@@ -79,7 +79,7 @@ class PoolModel(PaidPicks):
     def sizes(self) -> list[int]:
         """Bins of every column."""
         bins = [
-            len(edges) + 1 if len(group) == 1 else min(len(group), NAMES)
+            len(edges) + 1 if len(group) == 1 else min(len(group), MOST_BINS)
             for group, edges in zip(self.groups, self.edges, strict=True)
         ]
         return [*bins, self.classes] if self.classes else bins
@@ -113,7 +113,7 @@ class PoolModel(PaidPicks):
         codes = [
             np.searchsorted(np.array(edges), points[:, group[0]])
             if len(group) == 1
-            else np.minimum(points[:, group].argmax(axis=1), NAMES - 1)
+            else np.minimum(points[:, group].argmax(axis=1), MOST_BINS - 1)
             for group, edges in zip(self.groups, self.edges, strict=True)
         ]
         if self.classes:
@@ -182,7 +182,7 @@ def make_model(
         groups.append(tuple(places[often].tolist()))
         cuts = () if dimension.levels else np.unique(np.quantile(points[:, dimension.start], EDGES)).tolist()
         edges.append(tuple(cuts))
-    classes = 0 if labels is None else len(schema.classes)
+    classes = 0 if labels is None or len(schema.classes) > MOST_BINS else len(schema.classes)
     columns = len(groups) + (classes > 0)
     empty = np.zeros((1, columns), np.int64)
     picks = min(picks, columns)

@@ -15,8 +15,10 @@ histogram: one row moves it by sqrt 2 in L2. P is a function of the model and of
 and k margins, each a Gaussian of multiplier s / sqrt 2 for noise s on each count, compose adaptively;
 `margin_noise` finds the least s at which all is (epsilon, delta)-DP.
 
-**Shrinkage.** A margin t is replaced by P + a (t - P), a = max(0, 1 - DOUBT B V / |t - P|^2) for B bins with
-noise of variance V: what noise explains of the distance is left to the model.
+**Shrinkage.** In blocks of at most BLOCK bins, of names about as frequent, a margin t is replaced by
+P + a (t - P), a = max(0, 1 - DOUBT B V / |t - P|^2) over a block's B bins with noise of variance V (block
+James-Stein, Cai 1999): what noise explains of a distance is left to the model, and forty names that D_v has
+not do not hide the one that it has.
 
 **Uniform rows.** Let D be the divergence of the tilted model from the model, in nats: exp(-D) is about the
 share of the pool that is like D_v. Where D is at most NEAR, D_v is near the pool, and a density from noisy
@@ -40,7 +42,7 @@ from fedkme.cells.histogram import GaussianNoise, IntegerNoise, counts
 from fedkme.embeddings.weight_fit import project_to_simplex
 from fedkme.errors import ProtocolError
 from fedkme.margins.density import DensityBook
-from fedkme.margins.model import NAMES, PoolModel
+from fedkme.margins.model import MOST_BINS, PoolModel
 from fedkme.privacy.events import BoundedRange, repeated
 from fedkme.privacy.events.groups import for_group
 from fedkme.privacy.gaussian import gaussian_sigma
@@ -52,6 +54,8 @@ RELEASE_SHARE = 0.9
 """Share of owners' epsilon for the release of the pool; the rest is for their counts of rows like D_v."""
 DOUBT = 2.0
 """Distances of a margin that are due to noise, which are taken out of it."""
+BLOCK = 10
+"""Most bins of a block of a margin."""
 MOST_DENSITY = 20.0
 """Largest density over the model's mean: no single row stands for many of D_v."""
 NEAR, HALF = 2.0, 0.5
@@ -129,9 +133,10 @@ class Raked:
     def add(self, column: int, noisy: IntArray) -> None:
         """Tilt the model to one more margin, noisy counts of D_v by the bins of a column, too."""
         law, seen = self.law(column), noisy / self._rows
-        noise = DOUBT * len(seen) * self._variance / self._rows**2
-        trust = james_stein(float(np.square(seen - law).sum()), noise)
-        margin = project_to_simplex(law + trust * (seen - law), 1.0)
+        noise = DOUBT * self._variance / self._rows**2
+        parts = np.array_split(seen - law, -(-len(seen) // BLOCK))
+        kept = [james_stein(float(np.square(part).sum()), noise * len(part)) * part for part in parts]
+        margin = project_to_simplex(law + np.concatenate(kept), 1.0)
         here = np.bincount(self._model.codes[:, column], minlength=len(margin)) > 0
         self.absent = max(self.absent, float(margin[~here].sum()))
         self.picks.append(column)
@@ -250,7 +255,7 @@ def tilt_of(
     edges, factors = np.full((count, most - 1), BEYOND), np.ones((count, most))
     for place, column in enumerate(columns):
         group, size = list(model.groups[column]), model.sizes[column]
-        along[group, place] = 1.0 if len(group) == 1 else np.minimum(np.arange(len(group)), NAMES - 1)
+        along[group, place] = 1.0 if len(group) == 1 else np.minimum(np.arange(len(group)), MOST_BINS - 1)
         cuts = model.edges[column] if len(group) == 1 else PRESENT * (np.arange(size - 1) + 0.5)
         edges[place, : size - 1], factors[place, :size] = cuts, state.factors[column]
     own = state.factors[-1] if len(columns) < len(state.picks) else np.zeros(0)

@@ -31,7 +31,7 @@ from tests.parties import WAIT_S, Transcript, consumer_values, curator_values, o
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
-ASKED = {"real_rows", "target", "share", "privacy", "kernel"}
+ASKED = {"real_rows", "target", "share", "privacy", "kernel", "picks"}
 
 
 class Ear(Transcript):

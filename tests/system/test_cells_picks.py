@@ -6,9 +6,10 @@ import asyncio
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from curator.summary.settings import CellsSettings, SummarySettings
-from fedkme.cells.directions import ENOUGH, USUAL_PICKS
+from fedkme.cells.directions import ENOUGH, MOST_OF_PICKS, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise
 from fedkme.directives import Answer, Directive
 from fedkme.margins.model import PICK_SHARE, PICKS
@@ -84,40 +85,32 @@ async def test_d_v_pays_for_picks_within_its_budget(tmp_path: Path) -> None:
         await at.consumer(budget=WindowBudget(epsilon=1.0, delta=1e-5))
 
 
-async def test_a_run_that_sets_nothing_picks_where_categories_and_rows_allow_it(tmp_path: Path) -> None:
-    # Decision 009, "on by a public rule": neither the curator nor the consumer names cells or picks. D_v is
-    # of doctors, of which owners have few: no direction of the menu is as far as theirs.
+@pytest.mark.parametrize(("rows", "most", "margins"), [(110, 4, False), (200, 4, True), (200, 2, False)])
+async def test_a_run_that_sets_nothing_picks_where_rows_and_the_consumer_allow_it(
+    tmp_path: Path, rows: int, most: int, margins: bool
+) -> None:
+    # Decision 009, "on by a public rule": neither curator nor consumer names cells. D_v is of doctors,
+    # of which owners have few: no direction of the menu is as far as theirs. A large D_v gives margins over a
+    # release, where its consumer lets it pick as many.
     async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
         for seed, name in enumerate("ab"):
             at.owner(name, data=file_of(tmp_path, name, seed, 0.1))
-        doctors = file_of(tmp_path, "doctors", 9, 1.0, 200)
-        await at.consumer(validation=doctors, target=GaussianSettings())
+        doctors = file_of(tmp_path, "doctors", 9, 1.0, rows)
+        await at.consumer(validation=doctors, target=GaussianSettings(), picks=most)
     record, paid = record_of(tmp_path), [e.disclosure for e in read_ledger(tmp_path / "consumer.db")]
     assert (record["status"], record["protocol"], record["faults"]) == ("complete", "cells", [])
     assert record["plan"]["line"].startswith("plan: cells, rho 2")
-    assert 1 <= len(record["cells"]["picks"]) <= USUAL_PICKS
-    share = ENOUGH / 200
     events = [line.event for line in paid if line.observer == "curator"]
-    assert events[:-1] == [BoundedRange(share)] * len(record["cells"]["picks"])
-    assert events[-1] == histogram_noise(1.0 - USUAL_PICKS * share).event
+    if margins:
+        assert record["code_book"]["kind"] == "density"
+        margin = margin_noise(PrivacyTarget(), PICKS, PICK_SHARE).event
+        assert events == [*[BoundedRange(PICK_SHARE)] * PICKS, *[margin] * PICKS]
+    else:
+        assert 1 <= len(record["cells"]["picks"]) <= USUAL_PICKS
+        share = min(ENOUGH / rows, MOST_OF_PICKS / USUAL_PICKS)
+        assert events[:-1] == [BoundedRange(share)] * len(record["cells"]["picks"])
+        assert events[-1] == histogram_noise(1.0 - USUAL_PICKS * share).event
     assert faults_in(tmp_path) == []
     with np.load(tmp_path / "consumer" / "summary.npz") as summary:
-        assert (
-            summary["x"][:, 3] == 2
-        ).mean() > 0.5  # a tenth of the rows; one of six was another, 2 times of 30
-
-
-async def test_a_d_v_of_a_curator_that_makes_a_release_gives_margins(tmp_path: Path) -> None:
-    settings = SummarySettings(features=SMALL, protocol="cells", cells=CellsSettings(code_book="release"))
-    async with market(tmp_path, ["a", "b"], JOBS, summary=settings) as at:
-        for seed, name in enumerate("ab"):
-            at.owner(name, data=file_of(tmp_path, name, seed, 0.1))
-        await at.consumer(validation=file_of(tmp_path, "doctors", 9, 1.0, 200), target=GaussianSettings())
-    record, paid = record_of(tmp_path), [e.disclosure for e in read_ledger(tmp_path / "consumer.db")]
-    assert (record["status"], record["faults"], record["code_book"]["kind"]) == ("complete", [], "density")
-    margin = margin_noise(PrivacyTarget(), PICKS, PICK_SHARE).event
-    events = [line.event for line in paid if line.observer == "curator"]
-    assert events == [*[BoundedRange(PICK_SHARE)] * PICKS, *[margin] * PICKS]
-    assert faults_in(tmp_path) == []
-    with np.load(tmp_path / "consumer" / "summary.npz") as summary:
-        assert (summary["x"][:, 3] == 2).mean() > 0.5  # a tenth of the rows
+        doctors_here = (summary["x"][:, 3] == 2).mean()
+    assert doctors_here > 0.5  # a tenth of the rows; one of six was another, 2 times of 30

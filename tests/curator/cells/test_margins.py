@@ -1,14 +1,17 @@
-"""Runs by margins at the curator: what the release costs, and who is asked for how many rows."""
+"""Runs by margins at the curator: when there are some, and who is asked for how many rows."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
 from curator.cells.density_orders import LEAST_ORDER, orders_by_density
 from curator.cells.orders import USABLE
-from curator.cells.pool_model import release_of_pool
-from curator.summary.settings import SummarySettings
+from curator.cells.pool_model import margins_help, no_margins_reason, release_of_pool
+from curator.summary.settings import CellsSettings, SummarySettings
+from fedkme.exchange import SummaryRequest
 from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.privacy.events import Gaussian
 from fedkme.tables.schema import Category, Label, Numeric, Schema
@@ -17,6 +20,60 @@ PEOPLE = Schema(
     columns=(Numeric(name="age", bounds=(0, 100)), Category(name="job", categories=tuple("abcdef"))),
     label=Label(name="ill", classes=("no", "yes")),
 )
+IMAGES = Schema(columns=(Numeric(name="pixel", bounds=(0, 1), count=64),))
+WIDE = Schema(columns=tuple(Category(name=f"q{n}", categories=tuple("abcdefghij")) for n in range(65)))
+
+
+ZIPS = Schema(columns=(Category(name="zip", categories=tuple(map(str, range(65)))), *PEOPLE.columns))
+SIZES = (1_000, 900, 800)
+
+
+@pytest.mark.parametrize(
+    ("changes", "schema", "rows", "sizes", "helps"),
+    [
+        ({}, PEOPLE, 250, SIZES, True),
+        ({}, PEOPLE, 119, SIZES, False),
+        ({"privacy": {"epsilon": 0.4}}, PEOPLE, 250, SIZES, False),
+        ({"privacy": {"group": 3}}, PEOPLE, 250, SIZES, False),
+        ({}, PEOPLE, 250, (5_000, 90, 80), False),  # an owner of middle size counts noise
+        ({}, PEOPLE, 250, (), False),  # nobody has said its size
+        ({}, IMAGES, 250, SIZES, False),
+        ({}, WIDE, 250, SIZES, False),
+        ({}, ZIPS, 250, SIZES, False),  # D_v may be of one of the names that have no bin of their own
+        ({"cells": {"bits": 3}}, PEOPLE, 250, SIZES, False),
+        ({"cells": {"picks": 2}}, PEOPLE, 250, SIZES, False),
+        ({"cells": {"coalitions": True}}, PEOPLE, 250, SIZES, False),
+        ({"cells": {"code_book": "sketch"}}, PEOPLE, 250, SIZES, False),
+        ({"cells": {"code_book": "release"}}, PEOPLE, 30, (), True),
+    ],
+)
+def test_public_facts_decide(
+    changes: dict[str, Any], schema: Schema, rows: int, sizes: tuple[int, ...], helps: bool
+) -> None:
+    settings = SummarySettings.model_validate({"protocol": "cells", **changes})
+    assert margins_help(settings, schema, rows, sizes) == helps
+
+
+@pytest.mark.parametrize(
+    ("picks", "margins", "deviation", "by_density", "against"),
+    [
+        (None, 4, 0.0, True, ""),
+        (None, 4, 8.0, True, "more than once"),
+        (None, 2, 0.0, True, "4 columns, and the consumer allows 2"),
+        (2, 2, 0.0, True, ""),
+        (0, 4, 0.0, True, "0 columns"),
+        (None, 0, 0.0, True, "allows 0"),  # also a consumer of an earlier release
+        (None, 4, 0.0, False, "earlier release"),
+    ],
+)
+def test_no_party_is_asked_for_margins_that_it_does_not_give(
+    picks: int | None, margins: int, deviation: float, by_density: bool, against: str
+) -> None:
+    settings = SummarySettings(protocol="cells", cells=CellsSettings(code_book="release", picks=picks))
+    asked = SummaryRequest("consumer", b"", "digest", 100, 250, 1.0, True, deviation, margins)
+    reason = no_margins_reason(settings, asked, by_density)
+    assert against in reason
+    assert bool(against) == bool(reason)
 
 
 @pytest.mark.parametrize("group", [1, 3])

@@ -13,8 +13,8 @@ import pytest
 from fedkme.errors import ConfigError
 from fedkme.margins.model import (
     EDGES,
+    MOST_BINS,
     MOST_NUMBERS,
-    NAMES,
     USUAL_ROWS,
     PoolModel,
     make_model,
@@ -23,11 +23,12 @@ from fedkme.margins.model import (
 )
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 
+TOWNS = tuple(f"t{place}" for place in range(70))
 SCHEMA = Schema(
     columns=(
         Numeric(name="age", bounds=(0, 100)),
         Numeric(name="pay", bounds=(0, 10), atoms=(-1.0,)),
-        Category(name="town", categories=tuple("abcdefghijklmnop")),
+        Category(name="town", categories=TOWNS),
     ),
     label=Label(name="ill", classes=("no", "yes")),
 )
@@ -38,7 +39,7 @@ WIDE = Schema(columns=(Numeric(name="pixel", bounds=(0, 1), count=1_000),))
 def people(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     pays = np.where(random.random(count) < 0.2, -1.0, random.uniform(0, 10, count))
-    towns = 15 - np.minimum(random.geometric(0.2, count) - 1, 15)
+    towns = 69 - np.minimum(random.geometric(0.06, count) - 1, 69)
     values = np.column_stack([random.uniform(0, 100, count), pays, towns])
     return SCHEMA.encode(values), random.integers(0, 2, count)
 
@@ -51,14 +52,14 @@ def made(labelled: bool = True) -> PoolModel:
 def test_bins_follow_the_rows_of_the_release() -> None:
     model = made()
     # A number, another one with its atom apart, the most frequent towns and the rest, and classes.
-    assert model.sizes == [len(EDGES) + 1, model.sizes[1], 2, NAMES, 2]
+    assert model.sizes == [len(EDGES) + 1, model.sizes[1], 2, MOST_BINS, 2]
     rows, labels = people(2_000, 1)
     codes = model.codes_of(rows, labels)
     shares = np.bincount(codes[:, 0], minlength=len(EDGES) + 1) / len(codes)
     assert shares == pytest.approx(np.diff([0.0, *EDGES, 1.0]), abs=0.03)
-    towns = rows[:, -16:].argmax(axis=1)
-    assert (codes[towns == 15, 3] == 0).all()  # the most frequent one comes first
-    assert (codes[:, 3] < NAMES - 1).mean() > 0.85
+    towns = rows[:, -70:].argmax(axis=1)
+    assert (codes[towns == 69, 3] == 0).all()  # the most frequent one comes first
+    assert (codes[:, 3] < MOST_BINS - 1).mean() > 0.95
     assert (codes[:, 2] == (rows[:, 1] == 0.0)).mean() > 0.99
     assert np.array_equal(codes[:, 4], labels)
     assert made(labelled=False).codes_of(rows).shape == (2_000, 4)
@@ -109,7 +110,7 @@ def test_a_model_that_a_curator_made_up_is_refused(case: str) -> None:
 @pytest.mark.parametrize(
     ("change", "labelled"),
     [
-        ({"groups": [[10**6], [1], [2, 3], list(range(4, 20))]}, True),
+        ({"groups": [[10**6], [1], [2, 3], list(range(4, 74))]}, True),
         ({"classes": 1, "codes": packed(np.zeros((5_000, 5)))}, True),  # of which half of D_v has another
         ({"classes": 3}, True),
         ({}, False),

@@ -92,6 +92,24 @@ def test_the_curator_tilts_the_model_to_what_d_v_released() -> None:
     assert (tilt.uniform, tilt.absent) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(("names", "rows"), [(40, 90), (40, 250), (64, 150)])
+def test_one_rare_name_among_many_is_found(names: int, rows: int) -> None:
+    # `fedkme sim run adult` on invented rows: sixteen equally frequent names, of which D_v was of one. Only
+    # the ten most frequent had bins.
+    towns = Schema(columns=(Category(name="town", categories=tuple(f"t{place}" for place in range(names))),))
+    random = np.random.default_rng(3)
+    model = make_model(towns.encode(random.integers(0, names, (5_000, 1))), None, towns)
+    how, sought = margin_noise(PrivacyTarget(), 4, 0.1), towns.encode(np.full((rows, 1), 7))
+    found = []
+    for seed in range(20):
+        noise = simulated(seed, "consumer", "margins")
+        margins = picked_margins(model, model.codes_of(sought), how, SURE, noise, noise)
+        book = tilt_of(model, margins, rows, how.deviation, towns, 1).book
+        others = book.density_of(towns.encode(np.arange(names)[:, None]))
+        found.append(others[7] / others.sum())
+    assert np.quantile(found, 0.1) > 10.0 / names
+
+
 def test_noise_alone_leaves_the_density_to_the_model() -> None:
     near = people(200, 4)
     how = margin_noise(PrivacyTarget(epsilon=0.2, delta=1e-5), 2, 0.1)
