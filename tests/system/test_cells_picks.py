@@ -11,7 +11,7 @@ import pytest
 from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.cells.directions import ENOUGH, MOST_OF_PICKS, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise
-from fedkme.directives import Answer, Directive
+from fedkme.directives import Answer, Directive, Hello
 from fedkme.margins.model import PICK_SHARE, PICKS
 from fedkme.margins.picks import margin_noise
 from fedkme.privacy.budget import WindowBudget
@@ -85,13 +85,18 @@ async def test_d_v_pays_for_picks_within_its_budget(tmp_path: Path) -> None:
         await at.consumer(budget=WindowBudget(epsilon=1.0, delta=1e-5))
 
 
-@pytest.mark.parametrize(("rows", "most", "margins"), [(110, 4, False), (200, 4, True), (200, 2, False)])
-async def test_a_run_that_sets_nothing_picks_where_rows_and_the_consumer_allow_it(
-    tmp_path: Path, rows: int, most: int, margins: bool
+@pytest.mark.parametrize(
+    ("rows", "most", "earlier", "margins"),
+    [(110, 4, False, False), (200, 4, False, True), (200, 2, False, False), (200, 4, True, False)],
+)
+async def test_a_run_that_sets_nothing_picks_where_rows_and_parties_allow_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, most: int, earlier: bool, margins: bool
 ) -> None:
     # Decision 009, "on by a public rule": neither curator nor consumer names cells. D_v is of doctors,
     # of which owners have few: no direction of the menu is as far as theirs. A large D_v gives margins over a
-    # release, where its consumer lets it pick as many.
+    # release, where its consumer lets it pick as many and no owner is of an earlier release.
+    if earlier:
+        monkeypatch.setattr("owner.agent.Hello", lambda *said, densities: Hello(*said))
     async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
         for seed, name in enumerate("ab"):
             at.owner(name, data=file_of(tmp_path, name, seed, 0.1))
