@@ -15,10 +15,10 @@ histogram: one row moves it by sqrt 2 in L2. P is a function of the model and of
 and k margins, each a Gaussian of multiplier s / sqrt 2 for noise s on each count, compose adaptively;
 `margin_noise` finds the least s at which all is (epsilon, delta)-DP.
 
-**Shrinkage.** In blocks of at most BLOCK bins, of names about as frequent, a margin t is replaced by
-P + a (t - P), a = max(0, 1 - DOUBT B V / |t - P|^2) over a block's B bins with noise of variance V (block
-James-Stein, Cai 1999): what noise explains of a distance is left to the model, and forty names that D_v has
-not do not hide the one that it has.
+**Shrinkage.** A margin t is replaced by P + a (t - P), a = max(0, 1 - DOUBT B V / |t - P|^2) for B bins with
+noise of variance V: what noise explains of the distance is left to the model. In each block of at most BLOCK
+bins, of names about as frequent, a is the larger of the whole margin's and of the block's own (block
+James-Stein, Cai 1999): forty names that D_v has not do not hide the one that it has.
 
 **Uniform rows.** Let D be the divergence of the tilted model from the model, in nats: exp(-D) is about the
 share of the pool that is like D_v. Where D is at most NEAR, D_v is near the pool, and a density from noisy
@@ -54,7 +54,7 @@ RELEASE_SHARE = 0.9
 """Share of owners' epsilon for the release of the pool; the rest is for their counts of rows like D_v."""
 DOUBT = 2.0
 """Distances of a margin that are due to noise, which are taken out of it."""
-BLOCK = 10
+BLOCK = 16
 """Most bins of a block of a margin."""
 MOST_DENSITY = 20.0
 """Largest density over the model's mean: no single row stands for many of D_v."""
@@ -134,8 +134,11 @@ class Raked:
         """Tilt the model to one more margin, noisy counts of D_v by the bins of a column, too."""
         law, seen = self.law(column), noisy / self._rows
         noise = DOUBT * self._variance / self._rows**2
-        parts = np.array_split(seen - law, -(-len(seen) // BLOCK))
-        kept = [james_stein(float(np.square(part).sum()), noise * len(part)) * part for part in parts]
+        blocks = np.array_split(seen - law, -(-len(seen) // BLOCK))
+        trusts = [
+            james_stein(float(np.square(part).sum()), noise * len(part)) for part in (seen - law, *blocks)
+        ]
+        kept = [max(trusts[0], trust) * part for trust, part in zip(trusts[1:], blocks, strict=True)]
         margin = project_to_simplex(law + np.concatenate(kept), 1.0)
         here = np.bincount(self._model.codes[:, column], minlength=len(margin)) > 0
         self.absent = max(self.absent, float(margin[~here].sum()))
