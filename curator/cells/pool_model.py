@@ -9,20 +9,20 @@ follows from it costs nothing.
 from collections.abc import Sequence
 
 from curator.cells.code_book import PublicCells
-from curator.releases.method import Method, make_method
-from curator.run.release_record import redrawn
+from curator.releases.methods.marginals import MarginalsMethod
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.cells.menu import offers_columns
 from fedkme.cells.projection import spec_for
-from fedkme.errors import ConfigError, NotMadeError
+from fedkme.errors import ConfigError
 from fedkme.exchange import SummaryRequest
 from fedkme.features.domain import Domain
 from fedkme.margins.density import even_density
 from fedkme.margins.model import MOST_BINS, PICK_SHARE, PICKS, make_model, model_rows
 from fedkme.margins.picks import RELEASE_SHARE
-from fedkme.ops.threads import in_thread
-from fedkme.releases.settings import release_settings
+from fedkme.ops.derivation import Derivation
+from fedkme.ops.threads import in_thread, one_thread
+from fedkme.releases.settings import MarginalsSettings
 from fedkme.tables.schema import Schema
 
 ENOUGH_OF_TARGET, ENOUGH_OF_OWNER = 120.0, 100.0
@@ -33,22 +33,21 @@ ITERATIONS = 300
 """Steps of the fit of the release's model."""
 
 
-def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share: float) -> Method:
+def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share: float) -> MarginalsMethod:
     """Make the method of the release, at a share of owners' epsilon.
 
     Raises:
         ConfigError: the schema has too many columns for a release by marginals.
     """
     privacy = settings.privacy
-    values = {
-        "kind": "marginals",
-        "epsilon": share * privacy.epsilon,
-        "delta": privacy.delta,
-        "group": privacy.group,
-        "seed": seed % 2**63,
-        "iterations": ITERATIONS,
-    }
-    return make_method(release_settings(values), schema, None, 0)
+    values = MarginalsSettings(
+        epsilon=share * privacy.epsilon,
+        delta=privacy.delta,
+        group=privacy.group,
+        seed=seed % 2**63,
+        iterations=ITERATIONS,
+    )
+    return MarginalsMethod(values, schema, None, 0)
 
 
 def no_margins_reason(settings: SummarySettings, request: SummaryRequest, by_density: bool) -> str:
@@ -113,9 +112,13 @@ async def of_release(
     """
     method = await in_thread(release_of_pool, settings, schema, seed, share)
     release = await method.ask(pool)
-    rows = await in_thread(redrawn, release, model_rows(schema), pool.tell)
+    steps = Derivation("Ask again.")
+    with one_thread():
+        rows = await in_thread(
+            steps.step, "the model of the pool", lambda: method.draw(release, model_rows(schema), pool.tell)
+        )
     if rows is None:
-        raise NotMadeError("rows of the release that D_v's margins are of", "Ask again.")
+        raise steps.losses[0]
     labels = rows.labels if request.labelled and schema.classes else None
     cells = settings.cells
     model = await in_thread(

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from curator.releases.files import card_answers, make_synthetic
+from curator.releases.files import card_answers, make_synthetic, with_gaps
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.asked import Counts
 from curator.releases.marginals.budget import measurement_sigma
@@ -24,7 +24,7 @@ from curator.releases.marginals.products import SeenProducts, plan_products, pro
 from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
 from curator.releases.marginals.signs import Codes
-from curator.releases.marginals.tilt import TiltedModel, tilted
+from curator.releases.marginals.tilt import tilted
 from curator.releases.method import Finished, Making, SumOracle, Tell
 from curator.releases.methods.copies import redrawn, sampled
 from curator.releases.methods.fine_bins import bins_by_counts
@@ -273,16 +273,28 @@ class MarginalsMethod:
         making.step("rows of the release", lambda: self._make(stored, making))
         return making.finished
 
-    def _make(self, stored: StoredCounts, making: Making) -> None:
-        measured, sizes, rows = (*stored.fitted, *stored.grouped), stored.binning.sizes, stored.rows
-        words, event = f"{len(measured)} marginals", self.planned()[0]
+    def draw(self, release: bytes, count: int, tell: Tell) -> Table:
+        """Draw the rows of `finish`, as many as asked for, without a file or a card."""
+        _, obeying, _ = self._drawn(counts_from_bytes(release), count, self._generator(), tell)
+        return with_gaps(obeying.table, self._schema)
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
+
+    def _drawn(
+        self, stored: StoredCounts, count: int, generator: np.random.Generator, tell: Tell
+    ) -> tuple[Model, Obeying, tuple[str, ...]]:
+        """Fit the model and draw rows; rules that the model does not know are obeyed by rows alone."""
+        words = f"{len(stored.fitted) + len(stored.grouped)} marginals"
         start, drawn_rules = start_with_zeros(self._rules, stored.binning, self._fixed_pairs())
-        making.tell("fitting", words, 0.0)
-        report = partial(making.tell, "fitting", words)
-        model = model_of(stored, self.settings.iterations, start, report)
-        count = self.settings.rows or rows
-        generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
-        obeying = self._rows(stored, tilted(model, len(sizes) - 1, stored.tilts, rows), count, generator)
+        tell("fitting", words, 0.0)
+        model = model_of(stored, self.settings.iterations, start, partial(tell, "fitting", words))
+        return model, self._rows(stored, model, count, generator), drawn_rules
+
+    def _make(self, stored: StoredCounts, making: Making) -> None:
+        measured, rows, event = (*stored.fitted, *stored.grouped), stored.rows, self.planned()[0]
+        count, generator = self.settings.rows or rows, self._generator()
+        model, obeying, drawn_rules = self._drawn(stored, count, generator, making.tell)
         table = obeying.table
         card = DataCard(
             NAMES[stored.mechanism],
@@ -308,7 +320,7 @@ class MarginalsMethod:
 
         def copy() -> bytes:
             other = redrawn(stored, generator)
-            again = tilted(model_of(other, _COPY_ITERATIONS, model), len(sizes) - 1, other.tilts, rows)
+            again = model_of(other, _COPY_ITERATIONS, model)
             copied = sampled(self._rows(other, again, rows, generator).table, generator)
             return csv_bytes(cell_columns(copied, self._schema))
 
@@ -316,11 +328,9 @@ class MarginalsMethod:
             making.tell("copying", f"{number} of {self.settings.copies}", (number - 1) / self.settings.copies)
             making.file(f"copy-{number}.csv", copy)
 
-    def _rows(
-        self, stored: StoredCounts, model: Model | TiltedModel, count: int, generator: np.random.Generator
-    ) -> Obeying:
+    def _rows(self, stored: StoredCounts, law: Model, count: int, generator: np.random.Generator) -> Obeying:
         """Draw rows that obey the schema's rules."""
-        law = model.model if isinstance(model, TiltedModel) else model
+        model = tilted(law, len(stored.binning.sizes) - 1, stored.tilts, stored.rows)
         coupling = coupling_of(stored, law)
         codes = model.sample(count, generator, coupling)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import numpy as np
 import pytest
 
+from audit.in_memory import FreshNoise
 from curator.cells.density_orders import LEAST_ORDER, orders_by_density
 from curator.cells.orders import USABLE
 from curator.cells.pool_model import margins_help, no_margins_reason, release_of_pool
@@ -14,7 +16,9 @@ from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.exchange import SummaryRequest
 from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.privacy.events import Gaussian
+from fedkme.tables.npz import npz_arrays
 from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table
 
 PEOPLE = Schema(
     columns=(Numeric(name="age", bounds=(0, 100)), Category(name="job", categories=tuple("abcdef"))),
@@ -84,6 +88,18 @@ def test_the_release_costs_what_owners_are_told(group: int) -> None:
     assert isinstance(told, Gaussian)
     assert isinstance(planned, Gaussian)
     assert planned.noise_multiplier == pytest.approx(told.noise_multiplier, rel=1e-9)
+
+
+def test_rows_of_the_release_are_those_that_it_would_write() -> None:
+    numbers = (Numeric(name="pay", bounds=(0, 9), nullable=True), Numeric(name="age", bounds=(0, 100)))
+    schema, random = Schema(columns=numbers), np.random.default_rng(6)
+    gaps = random.random(300) < 0.3
+    pay = np.where(gaps, np.nan, random.uniform(0, 9, 300))
+    table = Table(np.column_stack([pay, gaps, random.uniform(0, 100, 300)]))
+    method = release_of_pool(SummarySettings(protocol="cells"), schema, 3, RELEASE_SHARE)
+    release = asyncio.run(method.ask(FreshNoise(table, schema, 1)))
+    written = npz_arrays(method.finish(release, lambda *_: None).files["synthetic.npz"], "synthetic.npz")["x"]
+    assert np.array_equal(method.draw(release, len(table), lambda *_: None).values, written, equal_nan=True)
 
 
 def test_owners_with_most_rows_like_d_v_are_asked_and_few_of_them() -> None:
