@@ -43,10 +43,7 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner's process: `rows` for a run, `head` of its ledger, digest of its `schema`.
-
-    `densities`: it counts rows by a density, which an owner of an earlier release does not.
-    """
+    """First words of an owner: `rows` for a run, `head` of its ledger, its `schema`, if it counts `densities`."""
 
     name: str
     version: int

@@ -9,7 +9,7 @@ follows from it costs nothing.
 from collections.abc import Sequence
 
 from curator.cells.code_book import PublicCells
-from curator.releases.methods.marginals import MarginalsMethod
+from curator.releases.method import RowMethod, make_method
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.cells.menu import offers_columns
@@ -22,7 +22,7 @@ from fedkme.margins.model import MOST_BINS, PICK_SHARE, PICKS, make_model, model
 from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.ops.derivation import Derivation
 from fedkme.ops.threads import in_thread, one_thread
-from fedkme.releases.settings import MarginalsSettings
+from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema
 
 ENOUGH_OF_TARGET, ENOUGH_OF_OWNER = 120.0, 100.0
@@ -33,21 +33,24 @@ ITERATIONS = 300
 """Steps of the fit of the release's model."""
 
 
-def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share: float) -> MarginalsMethod:
+def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share: float) -> RowMethod:
     """Make the method of the release, at a share of owners' epsilon.
 
     Raises:
         ConfigError: the schema has too many columns for a release by marginals.
     """
     privacy = settings.privacy
-    values = MarginalsSettings(
-        epsilon=share * privacy.epsilon,
-        delta=privacy.delta,
-        group=privacy.group,
-        seed=seed % 2**63,
-        iterations=ITERATIONS,
-    )
-    return MarginalsMethod(values, schema, None, 0)
+    values = {
+        "kind": "marginals",
+        "epsilon": share * privacy.epsilon,
+        "delta": privacy.delta,
+        "group": privacy.group,
+        "seed": seed % 2**63,
+        "iterations": ITERATIONS,
+    }
+    method = make_method(release_settings(values), schema, None, 0)
+    assert isinstance(method, RowMethod), "marginals draw rows"
+    return method
 
 
 def no_margins_reason(settings: SummarySettings, request: SummaryRequest, by_density: bool) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,6 +192,14 @@ class Method(Protocol):
 
         All work that may fail is a step of a `Making`. The function `finished` calls this method.
         """
+
+
+@runtime_checkable
+class RowMethod(Method, Protocol):
+    """Method that draws rows apart from its files."""
+
+    def draw(self, release: bytes, count: int, tell: Tell) -> Table:
+        """Draw the rows of `finish`, as many as asked for, in a thread."""
 
 
 def finished(
