@@ -12,6 +12,7 @@ Settings are the product's defaults, with its own gamma (`domain`), rho 2 and ep
 | small     | sixty owners of 40 to 80 rows; |D_v| 60                                        |
 | absent    | thirty-five sites, each with a kind of rows; D_v is of a further kind          |
 | thirty    | |D_v| 30, on layouts of `lab.market.layouts`                                   |
+| named     | rows of one, or of some, of the rarer names of a column of sixteen or more     |
 
 Layouts of `CHOSEN` were in sight when constants were set. The others only show what the constants give.
 """
@@ -43,7 +44,9 @@ from lab.market.layouts import layouts, small
 from lab.market.pool import PooledRows, SummaryQuestion
 from lab.market.product import product
 from lab.market.rivals import exact_greedy
+from sim.scenarios.adult import public_schema
 from sim.scenarios.base import domain, generator
+from sim.scenarios.stand_ins import invented_columns
 
 P = 100
 OWNERS = 8
@@ -132,6 +135,10 @@ def weak_layouts() -> Mapping[str, tuple[Build, int]]:
         "absent-wards": (_wards, 250),
         "absent-lands": (_lands, 250),
         "absent-kinds": (_kinds, 250),
+        "named-lands": (partial(_named, "native-country", ("Philippines", "Germany", "India")), 250),
+        "named-work": (partial(_named, "occupation", ("Protective-serv",)), 250),
+        "named-towns": (partial(_towns, 48, (5, 17, 30)), 250),
+        "named-invented": (_invented, 250),
         **{f"thirty-{name}": (usual[name], 30) for name in ("acs", "adult-codes", "air-winter", "isolet")},
     }
 
@@ -211,6 +218,38 @@ def _covtype(name: str, threshold: float, folder: Path, rows: int, seed: int) ->
     columns = _forest(folder)
     schema = domain("covtype").model_copy(update={"ignore": ()})
     return _dealt(name, columns, schema, np.asarray(columns["Elevation"]) < threshold, rows, seed)
+
+
+def _named(column: str, names: tuple[str, ...], folder: Path, rows: int, seed: int) -> ExperimentDraw:
+    """People of some names of a column of adult. Label: income."""
+    columns = dict(read_columns(folder / "adult_raw.parquet", "adult"))
+    schema = public_schema().model_copy(update={"ignore": ()})
+    sought = np.isin(np.char.strip(np.asarray(columns[column]).astype(str)), names)
+    return _dealt(f"named-{column}", columns, schema, sought, rows, seed)
+
+
+def _invented(folder: Path, rows: int, seed: int) -> ExperimentDraw:
+    """Stand-in of adult, whose sixteen names of education are about equally frequent; D_v is of one."""
+    schema = public_schema()
+    columns = invented_columns(schema, {"": 12_000})
+    return _dealt(
+        "named-invented", columns, schema, np.asarray(columns["education"]) == "Masters", rows, seed
+    )
+
+
+def _towns(count: int, sought: tuple[int, ...], folder: Path, rows: int, seed: int) -> ExperimentDraw:
+    """A made table: equally frequent towns, which numbers and the label follow; D_v is of three."""
+    rng, n = generator(seed, "weak", "towns"), 24_000
+    town = rng.integers(0, count, n)
+    factors = rng.normal(size=(count, 3))[town] + rng.normal(size=(n, 3))
+    values = 0.5 + 0.12 * (factors @ rng.normal(size=(3, 5)))
+    columns: dict[str, Any] = {f"x{place}": column for place, column in enumerate(values.T)}
+    columns["town"] = town.astype(str)
+    columns["label"] = np.where(factors[:, 0] + rng.normal(size=n) > 0, "yes", "no")
+    numbers = (Numeric(name=f"x{place}", bounds=(-1, 2), clip=True) for place in range(5))
+    parts = (*numbers, Category(name="town", categories=tuple(map(str, range(count)))))
+    schema = Schema(columns=parts, label=Label(name="label", classes=("no", "yes")))
+    return _dealt("named-towns", columns, schema, np.isin(town, sought), rows, seed)
 
 
 def _forest(folder: Path) -> dict[str, Any]:
