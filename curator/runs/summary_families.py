@@ -173,9 +173,10 @@ class CellsFamily:
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
         """Public parameters for record.json."""
-        cells, offer = _cells(document), document.offer
+        cells, offer, menu = _cells(document), document.offer, _menu(document)
         picks = [] if offer is None else list(offer.picks)
-        return {"rho": cells.rho, "picks": picks}
+        columns = menu.names_of(picks, self._context.schema) if isinstance(menu, PoolModel) else None
+        return {"rho": cells.rho, "picks": picks} | ({} if columns is None else {"columns": columns})
 
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
         """Make the body of a run."""

@@ -89,6 +89,12 @@ class PoolModel(PaidPicks):
         """Number of margins, one for each pick."""
         return self.picks
 
+    def names_of(self, picks: Sequence[int], schema: Schema) -> list[str]:
+        """Names of picked columns, for people."""
+        names = [each.name for each in schema.columns for _, width in each.parts for _ in range(width)]
+        label = "" if schema.label is None else schema.label.name
+        return [names[self.groups[pick][0]] if pick < len(self.groups) else label for pick in picks]
+
     def check_fit(self, schema: Schema, labelled: bool) -> None:
         """Refuse a model of another schema, or of classes that D_v lacks, before any row is read.
 

@@ -108,6 +108,7 @@ async def test_a_run_that_sets_nothing_picks_where_rows_and_parties_allow_it(
     events = [line.event for line in paid if line.observer == "curator"]
     if margins:
         assert record["code_book"]["kind"] == "density"
+        assert sorted(record["cells"]["columns"]) == ["job", "x", "x", "x"]
         margin = margin_noise(PrivacyTarget(), PICKS, PICK_SHARE).event
         assert events == [*[BoundedRange(PICK_SHARE)] * PICKS, *[margin] * PICKS]
     else:
