@@ -297,7 +297,7 @@ def _column(
     numeric = sample.numbers - codes >= filled and not coded
     most = max(counts.values())
     if not (numeric or coded) and all(map(_NUMBER.fullmatch, counts)):
-        return out("numbers with signs between thousands")
+        return out("numbers with decimal commas, or signs between thousands")
     of_numbers = "" if numeric else unread_kind(counts)
     if len(counts) == 1 and filled >= _LEAST_ROWS and (numeric or filled == sample.rows):
         return out("the same in every row" + ("" if filled == sample.rows else " that has any"))

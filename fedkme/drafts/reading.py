@@ -41,6 +41,8 @@ _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 _BRACKETS = re.compile(r"[(\[].*[)\]]$")
 _CODE = re.compile(r"0\d.*")
 """Pattern of digits that are no number, such as a postal code."""
+_COMMA_ZEROS = re.compile(r",0{1,2}$")
+"""End of a whole number with a decimal comma: not that of 1,000."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -336,7 +338,7 @@ def _same_numbers(cells: Iterable[str], names: Iterable[str], file: DataFile) ->
     for cell in cells if by_number else ():
         if not _CODE.fullmatch(cell):
             with contextlib.suppress(ValueError):
-                listed = by_number.get(read(cell), [])
+                listed = by_number.get(read(_COMMA_ZEROS.sub("", cell)), [])
                 same |= {cell: listed[0]} if len(listed) == 1 else {}
     return same
 

@@ -51,13 +51,13 @@ _BLANK = re.compile(r"\s*[\r\n]+\s*|\s")
 _NO_WIDTH = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 TRUTH: Mapping[str, str] = {"True": "1", "False": "0", "1": "True", "0": "False"}
 """Truth values, and the numbers that some tools write in their place."""
-
 DAYS = (-719162.0, 2932896.0)
 """First and last day of the years 1 to 9999."""
 _EPOCH = np.datetime64("1970-01-01")
-_TIME = r"(?:[01]?\d|2[0-4]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?"
-_ZONE = r"(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?"
-_DAY = re.compile(rf"(-\d{{3,12}}|\d{{4,12}})-(\d\d?)-(\d\d?)(?:(?: +|T){_TIME}{_ZONE})?", re.ASCII)
+_TIME = r"(?:(?:[01]?\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?|24:00(?::00(?:[.,]0+)?)?)"
+_ZONE = r"(?: ?(?:Z|UTC|[+-](?:0\d|1[0-4])(?::?[0-5]\d)?))?"
+_YEAR = r"(-\d{3,12}|\d{4}|[1-9]\d{4,11})"
+_DAY = re.compile(rf"{_YEAR}-(\d\d?)-(\d\d?)(?:(?: +|T){_TIME}{_ZONE})?", re.ASCII)
 """Pattern of a day in ISO 8601, padded or not, alone or before a time with or without its zone."""
 
 

@@ -37,7 +37,9 @@ PROXY_VARIABLES = (
 Notice = Callable[[FedkmeError], None]
 """Callback for the likely cause of a failed attempt to connect."""
 
-_SAME_AUTHORITY = "Use certificates of one authority on both sides, and none that has expired."
+_SAME_AUTHORITY = (
+    "Use certificates of one authority on both sides, and none that has expired by either host's clock."
+)
 _NOT_SPOKEN = (
     IdentityError,
     "does not speak TLS",

@@ -87,6 +87,16 @@ def test_dates_are_days_and_gaps_stand_beside_the_number(tmp_path: Path) -> None
         load_table(own_file(tmp_path, f"age,smoker,seen\n1,yes,{SECRET}\n"), PATIENTS, "north")
 
 
+@pytest.mark.parametrize(
+    "cell", ["02021-01-01", "2021-01-01 24:30", "2021-01-01 25:00", "2021-01-01T10:00+99:99", "2021-01-01T"]
+)
+def test_what_no_clock_shows_is_no_date(tmp_path: Path, cell: str) -> None:
+    with pytest.raises(DataError, match="'seen': text where a date belongs"):
+        load_table(own_file(tmp_path, f"age,smoker,seen\n1,yes,{cell}\n"), PATIENTS, "north")
+    read = own_file(tmp_path, "age,smoker,seen\n1,yes,2021-01-01T24:00:00+14:00\n1,no,2021-1-1 9:05:60Z\n")
+    assert load_table(read, PATIENTS, "north").values[:, 3].tolist() == [18628, 18628]
+
+
 def test_a_schema_with_dates_and_gaps_goes_through_its_file() -> None:
     assert "2020-01-01" in PATIENTS.to_toml()
     again = schema_from(tomllib.loads(PATIENTS.to_toml()))

@@ -376,3 +376,14 @@ def test_what_has_no_columns_is_said_to_have_none() -> None:
         fk.draft_schema(pd.DataFrame())
     with pytest.raises(fk.FedkmeError, match="'dead' has one value and cannot be the label"):
         fk.draft_schema({"age": [20, 31, 47], "dead": [0, 0, 0]}, "dead")
+
+
+def test_whole_numbers_with_a_decimal_comma_are_matched_to_names() -> None:
+    # The check found no edit; a draft of them said "signs between thousands".
+    schema = fk.draft_schema({"code": ["0", "1", "2"] * 20, "sex": ["f", "m", "f"] * 20})
+    frame = {"code": ["0,0", "1,0", "2,0"] * 20, "sex": ["f", "m", "f"] * 20}
+    checked = fk.check(schema, {"north": frame})
+    assert checked.owners["north"]["columns"]["code"]["map"] == {"0,0": "0", "1,0": "1", "2,0": "2"}
+    assert not fk.check(checked.schema, checked.owners).faults
+    with pytest.warns(fk.FedkmeWarning, match="decimal commas, or signs between thousands"):
+        fk.draft_schema(frame)
