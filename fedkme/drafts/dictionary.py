@@ -11,6 +11,7 @@ from typing import Any
 from fedkme.config import load_json
 from fedkme.drafts.dialect import detect_file
 from fedkme.drafts.drafting import Draft, DraftColumn, draft
+from fedkme.errors import DataError
 from fedkme.tables.cells import texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_columns
@@ -26,6 +27,7 @@ _WORDS = {
         "choices, calculations, or slider labels",
     ),
 }
+_NEEDED = "Give least and greatest values of numbers and dates, and the values of names."
 _WHOLE = ("integer", "int", "count", "year")
 
 
@@ -42,6 +44,9 @@ def draft_of_dictionary(columns: Mapping[str, Sequence[str]], file: DataFile, la
     keys = keys_of(list(columns))
     rows = zip(*(columns[name] for name in keys.values()), strict=True)
     described = [_column(dict(zip(keys, row, strict=True))) for row in rows]
+    if not any(each.spec for each in described if each.name):
+        reason = described[0].why if described else "it has no line below the first"
+        raise DataError(f"no column of the dictionary {file.path} can be used: {reason}", _NEEDED)
     return Draft(tuple(each for each in described if each.name), (DataFile(path=file.path),), label, False)
 
 
@@ -73,7 +78,10 @@ def draft_files(paths: Sequence[Path], label: str | None = None, *, gaps: bool =
 
 
 def _column(entry: Mapping[str, str]) -> DraftColumn:
-    name, low, high = entry["name"], entry.get("low", ""), entry.get("high", "")
+    name, (low, high) = (
+        entry["name"],
+        (re.sub(r",(\d{1,2})$", r".\1", entry.get(end, "")) for end in ("low", "high")),
+    )
     kind = entry.get("type", "").lower()
     if "date" in kind and low and high:
         return DraftColumn(name, {"kind": "date", "name": name, "bounds": [low, high]})

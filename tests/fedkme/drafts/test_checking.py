@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from fedkme.config import toml_text, validate
 from fedkme.drafts.checking import spans
 from fedkme.drafts.dialect import detect_file
+from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.words import meanings
 from fedkme.errors import DataError, SchemaError
 from fedkme.tables.data_file import DataFile
@@ -303,6 +304,19 @@ def test_a_table_schema_is_read_as_a_schema(folder: Path) -> None:
 def test_a_table_schema_without_a_domain_is_refused(fields: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         schema_from(from_table_schema({"fields": fields}))
+
+
+def test_a_dictionary_without_a_domain_is_refused_and_bounds_may_have_decimal_commas(folder: Path) -> None:
+    # "error 11: the draft: 'columns' is wrong: it should have at least 1 item"
+    for rows, reason in (
+        ("age,number,,120,\n", "neither bounds nor values"),
+        ("", "no line below the first"),
+    ):
+        Path("book.csv").write_text("name,type,min,max,values\n" + rows)
+        with pytest.raises(DataError, match=f"no column of the dictionary book.csv can be used: .*{reason}"):
+            draft_files([Path("book.csv")])
+    Path("book.csv").write_text("name;type;min;max;values\nbmi;number;10,5;80,5;\n")
+    assert draft_files([Path("book.csv")]).schema().columns[0].model_dump()["bounds"] == (10.5, 80.5)
 
 
 def test_keys_of_a_table_schema_may_be_null_and_its_numbers_text() -> None:
