@@ -32,11 +32,11 @@ import numpy as np
 
 from curator.releases.marginals.descent import Blocks, fitted_margins, pooled, spreads_of
 from curator.releases.marginals.model import Model, systematic
-from curator.releases.marginals.products import ranked, scores_of_codes
+from curator.releases.marginals.products import ToldRanks, ranked, scores_of_codes
 from curator.releases.marginals.tilt import Chances, WantedProduct, WantedTable, one_hot
 from fedkme.answers.counts import CountEvidence
 from fedkme.arrays import FloatArray, IntArray
-from fedkme.features.counts import SCORE_STEPS, Clique
+from fedkme.features.counts import Clique
 from fedkme.releases.counts import StoredCounts
 from fedkme.releases.fine import FineShares
 
@@ -258,20 +258,21 @@ def coupling_of(stored: StoredCounts, model: Model) -> Coupling | None:
             fine_scores[column] = ranked(shares.denoised, fine_orders[column])
     if products is None and not fine and not stored.others:
         return None
-    for each in () if products is None else products.ranks:
-        shown[each.column] = 1.0
-        scores[each.column] = fine_scores[each.column] = np.array(each.of) / SCORE_STEPS
-        if (shares := fine.get(each.column)) is not None:
-            scores[each.column], shown[each.column] = scores_of_codes(
-                fine_scores[each.column], shares.within, shares.denoised + 1e-9, len(shares.coarse)
+    told = ToldRanks({}, {}, 0.0)
+    if products is not None:
+        told = ToldRanks.of(products, stored.folded, stored.finer, stored.rows)
+    for column, ranks in told.ranks.items():
+        shown[column] = 1.0
+        scores[column] = fine_scores[column] = ranks
+        if (shares := fine.get(column)) is not None:
+            scores[column], shown[column] = scores_of_codes(
+                ranks, shares.within, shares.denoised + 1e-9, len(shares.coarse)
             )
-    means = {} if products is None else products.rank_means(stored.rows)
-    noise = 0.0 if products is None else products.sigma / stored.rows
     tables = {column: _noise_of_tables(stored, column, scores) for column in fine}
     outside = _outside(stored)
     blocks = list[tuple[Blocks, float]]()
     for pair, (table, sigma) in outside.items():
-        if pair in means:
+        if pair in told.means:
             continue
         have = model.probabilities(pair)
         margins = have.sum(axis=1), have.sum(axis=0)
@@ -282,8 +283,8 @@ def coupling_of(stored: StoredCounts, model: Model) -> Coupling | None:
         fine_scores,
         fine_orders,
         fine,
-        means,
-        noise,
+        told.means,
+        told.noise,
         shown,
         tables,
         outside,

@@ -1,9 +1,10 @@
 """Products of scores: one question that tells how each two numbers go together.
 
 Rough tables of pairs say little of a correlation: their noise is spread over hundreds of cells. Once numbers
-are counted by fine bins, each fine bin has two scores: one that rises with its rank, and one that rises with
-its value, cut at far quantiles. One question asks for the sums of u_i u_j over all rows, for each two numbers
-and each kind of score. Squares of scores follow from the fine counts, means also from one sum each.
+are counted by fine bins, each fine bin has two scores: a multiple of its rank, cut at -1 and 1, and one that
+rises with its value, cut at far quantiles. One question asks for the sums of u_i u_j over all rows, for each
+two numbers and each kind of score. Squares of scores follow from the fine counts, means also from one sum
+each.
 
 **Privacy.** Relation: replace one row, N public. All products of k scores in [-1, 1] move by k in L2 at most,
 whatever the scores (fedkme.features.counts has the proof): two kinds of k and k' scores with noise sigma cost
@@ -11,6 +12,12 @@ mu^2 = (k^2 + k'^2) / sigma^2, where k' counts the score of 1, too. This adds to
 (`budget`). An owner computes the bound from the question itself, which holds no more than MOST_SCORES scores
 of its schema's codes (fedkme.sums.values). Scores follow from noisy counts that are on disk: post-processing.
 Whether the question is asked follows from public numbers.
+
+**Steep ranks.** Scores in [-1, 1] cost the same however steep they are, and steep ones vary more. Let two
+numbers have a normal copula with correlation r, and let a_n and c_n be the coefficients of a score by
+normalised Hermite polynomials of the normal score. The mean product of two scores is sum_n a_n c_n r^n
+(Mehler 1866), for any scores and ties. It rises with r, so a released product tells r, and r the mean product
+of ranks (`ToldRanks`), with .65 of the noise that a product of ranks would have.
 
 **What products tell of a model's pairs.** Of two numbers with a normal copula the L1 distance to a model is
 2 / pi of the error of their correlation, to first order: E |x y| = 2 / pi. Rows are dealt to have most of it
@@ -47,12 +54,16 @@ from fedkme.tables.numbers import Numeric
 PRODUCTS_SHARE, MOST_PRODUCTS_SHARE, PRODUCTS_NOISE = 0.05, 0.1, 0.05
 """Share of the budget for products of scores. Where the noise of a rank correlation with this share is above
 PRODUCTS_NOISE, the share is as many times as large, up to the most."""
+STEEP = 1.5
+"""Slope of a score by its rank where the noise of a rank correlation, with the usual share, is above
+PRODUCTS_NOISE: there less noise is worth more than laws that are not normal cost. Elsewhere it is 1."""
 TELLING = 0.15
 """Most noise of a rank correlation for which products are asked."""
 FEW_APART = 0.001
 """Part of a score's variance up to which the numbers at a stand-in value may lose it."""
 _L1 = 0.4  # of E |x y| = 2 / pi of normal numbers: rows are dealt to have the correlation, without a table
 _RANK_VARIANCE = 1.0 / 3.0  # of scores that are even on [-1, 1]
+_TERMS, _CORRELATIONS = 40, np.linspace(-0.999, 0.999, 1999)
 _FAR_QUANTILES = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 
 
@@ -92,6 +103,57 @@ class Moment:
 
 
 @dataclass(frozen=True, eq=False)
+class ToldRanks:
+    """Products of ranks that products of steeper scores tell; see the module.
+
+    Attributes:
+        ranks: rank of each fine bin, by the number's column.
+        means: mean product of two numbers' ranks, by their columns, ascending.
+        noise: deviation of the noise in each, of numbers that hardly correlate; less of others.
+    """
+
+    ranks: Mapping[int, FloatArray]
+    means: Mapping[tuple[int, int], float]
+    noise: float
+
+    @classmethod
+    def of(cls, products: Products, fine: Sequence[Measurement], finer: Binning, rows: int) -> ToldRanks:
+        """Read the products of a release of N rows, by the fine counts of its numbers."""
+        counts, columns = {each.clique[0]: each for each in fine}, columns_of(finer.coded)
+        asked = {each.column: np.array(each.of) / SCORE_STEPS for each in products.ranks}
+        ranks, of_scores, of_ranks = (dict[int, FloatArray]() for _ in range(3))
+        for place, scores in asked.items():
+            order, atoms = list(finer.orders[place]), len(_numeric(columns, finer.names[place]).singles)
+            shares = _shares(counts.get(place), len(scores), atoms)
+            ranks[place] = ranked(shares, order)
+            of_scores[place] = _hermite(scores[order], shares[order])
+            of_ranks[place] = _hermite(ranks[place][order], shares[order])
+        noise = products.sigma / rows
+        if all(np.abs(asked[place] - ranks[place]).max() * SCORE_STEPS <= 0.5 + 1e-6 for place in asked):
+            return cls(asked, products.rank_means(rows), noise)
+        means, slopes = dict[tuple[int, int], float](), list[float]()
+        powers = _CORRELATIONS[:, None] ** np.arange(_TERMS)
+        for pair, mean in products.rank_means(rows).items():
+            steep, rank = (of[pair[0]] * of[pair[1]] for of in (of_scores, of_ranks))
+            means[pair] = float(np.interp(mean, powers @ steep, powers @ rank))
+            slopes.append(float(rank[1]) / max(float(steep[1]), 1e-9))
+        return cls(ranks, means, float(np.mean(slopes)) * noise)
+
+
+def _hermite(scores: FloatArray, shares: FloatArray) -> FloatArray:
+    """Coefficients of scores, in order, by normalised Hermite polynomials of the normal score."""
+    from scipy.special import ndtri  # the import takes time, so not at the start
+
+    ends = ndtri(np.clip(np.cumsum(shares)[:-1], 1e-9, 1.0 - 1e-9))
+    steps = np.diff(scores) * np.exp(-(ends**2) / 2.0) / math.sqrt(2.0 * math.pi)
+    coefficients, last, now = [float(scores @ shares)], np.zeros_like(ends), np.ones_like(ends)
+    for n in range(1, _TERMS):
+        coefficients.append(float(steps @ now) / math.sqrt(n))
+        last, now = now, (ends * now - math.sqrt(n - 1) * last) / math.sqrt(n)
+    return np.array(coefficients)
+
+
+@dataclass(frozen=True, eq=False)
 class SeenProducts:
     """Products of scores by rank, as the codes of tables see them.
 
@@ -121,13 +183,13 @@ class SeenProducts:
             return None
         counts, columns = {each.clique[0]: each for each in fine}, columns_of(finer.coded)
         scores, shown = dict[int, FloatArray](), dict[int, float]()
-        for each in products.ranks:
-            place, bins = each.column, np.array(each.of) / SCORE_STEPS
+        told = ToldRanks.of(products, fine, finer, rows)
+        for place, bins in told.ranks.items():
             atoms = len(_numeric(columns, finer.names[place]).singles)
             mass = _shares(counts.get(place), len(bins), atoms) + 1e-9
             within = finer.within(place, binning)
             scores[place], shown[place] = scores_of_codes(bins, within, mass, binning.sizes[place])
-        return cls(scores, shown, products.rank_means(rows), products.sigma / rows)
+        return cls(scores, shown, told.means, told.noise)
 
     def moments(self, rows: int) -> dict[Clique, Moment]:
         """Products as sums over the cells of each pair's table.
@@ -228,12 +290,14 @@ def plan_products(
     if sigma > TELLING * _RANK_VARIANCE * rows:
         return None
     ranks, values = list[NumberScores](), list[NumberScores]()
+    steep = STEEP if _noise(rows, total, len(numbers), len(with_values)) > PRODUCTS_NOISE else 1.0
     for place in numbers:
         column = _numeric(columns, finer.names[place])
         order = np.asarray(finer.orders[place])
         counted = counts.get(place)
         shares = _shares(counted, len(order), len(column.singles))
-        ranks.append(NumberScores(place, _steps(_ranks(shares[order]), order)))
+        slope = steep if counted is not None else 1.0  # shares that nobody counted need not be even
+        ranks.append(NumberScores(place, _steps(slope * _ranks(shares[order]), order)))
         if place in with_values:
             gap = finer.stand_in(place) if finer.names[place] in nullable else None
             if counted is not None and gap is not None:

@@ -18,6 +18,7 @@ from curator.releases.marginals.products import (
     MOST_PRODUCTS_SHARE,
     PRODUCTS_SHARE,
     SeenProducts,
+    ToldRanks,
     plan_products,
     products_cost,
     products_share,
@@ -29,10 +30,10 @@ from fedkme.answers.correlations import SUPPOSED
 from fedkme.answers.counts import CountEvidence
 from fedkme.arrays import FloatArray
 from fedkme.features.binning import Binning
-from fedkme.features.counts import Clique
+from fedkme.features.counts import SCORE_STEPS, Clique
 from fedkme.privacy.events import Gaussian, event_from_json, leaves
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.releases.counts import Measurement, counts_from_bytes
+from fedkme.releases.counts import Measurement, Products, counts_from_bytes
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
@@ -127,6 +128,30 @@ def test_products_are_in_the_file_and_in_the_cost() -> None:
     total = sum(leaf.count / leaf.noise_multiplier**2 for leaf in spent)
     assert total <= gaussian_sigma(2.0, 1e-5) ** -2 * (1 + 1e-9)
     assert products_cost(products_sigma(0.1, 4, 3), 4, 3) == pytest.approx(0.1)
+
+
+def test_steep_products_tell_the_products_of_ranks_with_less_noise() -> None:
+    # A normal copula, with zeros of .3 of the rows and whole numbers of uneven shares, without noise.
+    random = np.random.default_rng(5)
+    normal = random.normal(size=(200_000, 4)) @ np.linalg.cholesky(0.5 * np.eye(4) + 0.5).T
+    first, second, third, fourth = np.clip(normal, -4.0, 4.0).T
+    zeros, few = np.where(third < -0.5, 0.0, 8.0 + third), np.clip(np.round(3.5 + fourth), 1, 6)
+    columns = [first, np.exp(second), zeros, few, np.zeros(len(normal))]
+    finer = Binning(SCHEMA, 64)
+    codes = finer.encode(Table(np.column_stack(columns)), "a test")
+    fine = [
+        Measurement((place,), np.bincount(codes[:, place], minlength=size).astype(float), 1e-3)
+        for place, size in enumerate(finer.sizes[:3])
+    ]
+    plan = plan_products(finer, fine, len(codes), 5e-5, 5e-6)
+    assert plan is not None
+    scores = np.stack([np.array(each.of)[codes[:, each.column]] / SCORE_STEPS for each in plan.ranks])
+    sums = (scores @ scores.T)[np.triu_indices(4, 1)]
+    told = ToldRanks.of(Products(plan.ranks, (), sums, np.zeros(0), 1.0), fine, finer, len(codes))
+    for (one, two), mean in told.means.items():
+        truth = float((told.ranks[one][codes[:, one]] * told.ranks[two][codes[:, two]]).mean())
+        assert abs(mean - truth) < (0.01 if two == 3 else 0.003), (one, two)
+    assert told.noise * len(codes) < 0.7
 
 
 def test_few_rows_are_not_asked_for_products() -> None:
