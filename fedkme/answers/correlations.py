@@ -207,8 +207,8 @@ class _Standardised:
 
     @property
     def is_told(self) -> bool:
-        """Check that the variance is told from 0."""
-        return self.variance > 1e-9 and self.both > BOUND * self.square_noise
+        """Check that the score can be standardised; whether its variance is told from 0 is in `variances`."""
+        return self.variance > 1e-9
 
     def noise_of_correlation(self, value: float, other: _Standardised) -> float:
         """Deviation of the noise that this number's counts have in the sum of products."""
