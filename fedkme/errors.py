@@ -22,6 +22,11 @@ def typed(path: object) -> str:
     return shlex.quote(str(path))
 
 
+def shown(text: str) -> str:
+    """One line for a terminal: signs that cannot be printed, such as those in a file's names, as escapes."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 class FedkmeError(Exception):
     """Base of all expected failures.
 
@@ -49,9 +54,8 @@ class FedkmeError(Exception):
             cls.code, cls.title = code, title
 
     def __init__(self, cause: str, remedy: str) -> None:
-        super().__init__(cause)
-        self.cause = cause
-        self.remedy = remedy
+        self.cause, self.remedy = shown(cause), shown(remedy)
+        super().__init__(self.cause)
 
     def __str__(self) -> str:
         return f"error {self.code} ({self.title}): {self.cause}. {self.remedy}"

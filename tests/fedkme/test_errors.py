@@ -6,10 +6,13 @@ import copy
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedkme.errors import (
     ApprovalError,
     CommandLineError,
+    DataError,
     FedkmeError,
     PolicyError,
     ProtocolError,
@@ -37,3 +40,13 @@ def test_an_error_comes_out_of_a_pool_of_processes_as_it_went_in(error: FedkmeEr
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert (type(again), str(again), again.args) == (type(error), str(error), error.args)
         assert (again.cause, again.remedy) == (error.cause, error.remedy)
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_an_error_is_one_line_that_any_terminal_prints(name: str) -> None:
+    # A column's name with an escape sequence coloured a terminal; one with a line break forged a line.
+    line = str(DataError(f"column '{name}' is not in the schema", f"Rename '{name}'."))
+    assert line.isprintable()
+    assert line.encode("utf-8").decode("utf-8") == line
+    if name.isprintable():
+        assert f"column '{name}' is" in line

@@ -93,7 +93,7 @@ def test_the_page_moves_and_survives_a_restart_of_the_curator(site: Site, page: 
 
 
 def test_a_simulation_moves_on_its_page(page: Page, tmp_path: Path) -> None:
-    sets = "engine=inprocess", "protocol=algorithm3", "p=900", "downstream=false", "baselines=[]"
+    sets = "engine=processes", "protocol=algorithm3", "p=900", "downstream=false", "baselines=[]"
     command = [sys.executable, "-m", "sim", "run", "digits", "--watch", "--out", str(tmp_path / "run")]
     command += [word for each in sets for word in ("--set", each)]
     page.show(1200)
@@ -101,10 +101,9 @@ def test_a_simulation_moves_on_its_page(page: Page, tmp_path: Path) -> None:
     try:
         assert process.stderr is not None
         page.open(process.stderr.readline().removeprefix("watch it at ").strip())
-        page.wait("document.querySelector('#run progress')")
-        before = page.value("document.querySelector('#run').innerText")
-        page.wait(f"document.querySelector('#run').innerText !== {before!r}")
-        assert page.value("document.querySelectorAll('#run tbody tr').length") == 5
+        page.wait("document.querySelectorAll('#run tbody tr').length === 5")
+        before = page.value("document.querySelector('#run')?.innerText")
+        page.wait(f"document.querySelector('#run')?.innerText !== {before!r}")
         page.wait("document.querySelector('.verdict')")  # the report takes the place of the live page
         assert page.value("document.querySelector('h1').textContent") == "digits"
         assert page.value("document.querySelectorAll('svg').length") > 2
