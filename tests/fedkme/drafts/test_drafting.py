@@ -186,7 +186,7 @@ def test_a_dictionary_has_labels_that_are_numbers_too(tmp_path: Path) -> None:
 
 def test_a_warning_names_the_columns_that_a_draft_leaves_out() -> None:
     cells = {"age": [str(n) for n in range(60)], "cost": [f"{n}.{n:03},50" for n in range(10, 70)]}
-    with pytest.warns(FedkmeWarning, match=r"ignores: note \(empty .*, cost \(numbers with signs"):
+    with pytest.warns(FedkmeWarning, match=r"ignores: note \(empty .*, cost \(numbers with decimal commas"):
         assert draft_schema({"note": [""] * 60, **cells}).names == ("age",)
 
 
