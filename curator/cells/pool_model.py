@@ -9,19 +9,19 @@ follows from it costs nothing.
 from collections.abc import Sequence
 
 from curator.cells.code_book import PublicCells
-from curator.releases.method import RowMethod, make_method
+from curator.releases.method import Method, make_method
+from curator.run.release_record import redrawn
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.cells.menu import offers_columns
 from fedkme.cells.projection import spec_for
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, NotMadeError
 from fedkme.exchange import SummaryRequest
 from fedkme.features.domain import Domain
 from fedkme.margins.density import even_density
 from fedkme.margins.model import MOST_BINS, PICK_SHARE, PICKS, make_model, model_rows
 from fedkme.margins.picks import RELEASE_SHARE
-from fedkme.ops.derivation import Derivation
-from fedkme.ops.threads import in_thread, one_thread
+from fedkme.ops.threads import in_thread
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema
 
@@ -33,7 +33,7 @@ ITERATIONS = 300
 """Steps of the fit of the release's model."""
 
 
-def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share: float) -> RowMethod:
+def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share: float) -> Method:
     """Make the method of the release, at a share of owners' epsilon.
 
     Raises:
@@ -48,9 +48,7 @@ def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share:
         "seed": seed % 2**63,
         "iterations": ITERATIONS,
     }
-    method = make_method(release_settings(values), schema, None, 0)
-    assert isinstance(method, RowMethod), "marginals draw rows"
-    return method
+    return make_method(release_settings(values), schema, None, 0)
 
 
 def no_margins_reason(settings: SummarySettings, request: SummaryRequest, by_density: bool) -> str:
@@ -115,13 +113,9 @@ async def of_release(
     """
     method = await in_thread(release_of_pool, settings, schema, seed, share)
     release = await method.ask(pool)
-    steps = Derivation("Ask again.")
-    with one_thread():
-        rows = await in_thread(
-            steps.step, "the model of the pool", lambda: method.draw(release, model_rows(schema), pool.tell)
-        )
+    rows = await in_thread(redrawn, release, model_rows(schema), pool.tell)
     if rows is None:
-        raise steps.losses[0]
+        raise NotMadeError("rows of the release that D_v's margins are of", "Ask again.")
     labels = rows.labels if request.labelled and schema.classes else None
     cells = settings.cells
     model = await in_thread(

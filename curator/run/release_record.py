@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from curator.releases.method import RELEASE, Finished, Tell, finished, make_method
+from curator.releases.method import RELEASE, Finished, Method, RowMethod, Tell, finished, make_method
 from curator.run.record import RECORD, RunRecord, write_record
 from fedkme.answers.folder import SYNTHETIC, WEIGHTED
 from fedkme.documents import Fault
@@ -160,7 +160,8 @@ def completed(
         participation = Participation.from_json(plain.get("participation"))
     with one_thread():
         derived = steps.step(
-            "what follows from the release", lambda: _derived_again(release, tell, participation)
+            "what follows from the release",
+            lambda: finished(_method_again(release), release, tell, participation),
         )
     derived = derived or Finished({RELEASE: release}, 0)
     for name, data in derived.files.items():
@@ -189,8 +190,14 @@ def redrawn(release: bytes, rows: int, tell: Tell) -> Table | None:
         MissingDependencyError: a package that the method needs is not installed.
         NotMadeError: the rows could not be made.
     """
+    method, steps = _method_again(release, rows), Derivation()
     with one_thread():
-        derived = _derived_again(release, tell, None, rows)
+        if isinstance(method, RowMethod):
+            table = steps.step("rows of the release", lambda: method.draw(release, rows, tell))
+            if table is None:
+                raise steps.losses[0]
+            return table
+        derived = finished(method, release, tell, None)
     if WEIGHTED in derived.files:
         return None
     if (data := derived.files.get(SYNTHETIC)) is not None:
@@ -201,10 +208,8 @@ def redrawn(release: bytes, rows: int, tell: Tell) -> Table | None:
     return None
 
 
-def _derived_again(
-    release: bytes, tell: Tell, participation: Participation | None, rows: int | None = None
-) -> Finished:
-    """Derive the files again from released numbers; the release's file names method, settings and schema.
+def _method_again(release: bytes, rows: int | None = None) -> Method:
+    """Method of a release, by the name, settings and schema in its file.
 
     With `rows`, so many rows are drawn, and no copies of them.
     """
@@ -219,7 +224,7 @@ def _derived_again(
         changed |= {"rows": rows} | ({"copies": 0} if "copies" in settings else {})
     wanted = settings_from_json(json.dumps(changed))
     seeds = None if points is None else Table(points)  # the public rows that the release used are in its file
-    return finished(make_method(wanted, schema, seeds, wanted.seed or 0), release, tell, participation)
+    return make_method(wanted, schema, seeds, wanted.seed or 0)
 
 
 def _complete_record(directory: Path, derived: Finished) -> None:

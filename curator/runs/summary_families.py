@@ -173,10 +173,12 @@ class CellsFamily:
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
         """Public parameters for record.json."""
-        cells, offer, menu = _cells(document), document.offer, _menu(document)
-        picks = [] if offer is None else list(offer.picks)
-        columns = menu.names_of(picks, self._context.schema) if isinstance(menu, PoolModel) else None
-        return {"rho": cells.rho, "picks": picks} | ({} if columns is None else {"columns": columns})
+        facts: dict[str, Any] = {"rho": _cells(document).rho, "picks": []}
+        if document.offer is not None and (picks := list(document.offer.picks)):
+            facts["picks"], menu = picks, _menu(document)
+            if isinstance(menu, PoolModel):
+                facts["columns"] = menu.names_of(picks, self._context.schema)
+        return facts
 
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
         """Make the body of a run."""

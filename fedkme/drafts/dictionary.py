@@ -78,10 +78,8 @@ def draft_files(paths: Sequence[Path], label: str | None = None, *, gaps: bool =
 
 
 def _column(entry: Mapping[str, str]) -> DraftColumn:
-    name, (low, high) = (
-        entry["name"],
-        (re.sub(r",(\d{1,2})$", r".\1", entry.get(end, "")) for end in ("low", "high")),
-    )
+    name = entry["name"]
+    low, high = (re.sub(r",(\d{1,2})$", r".\1", entry.get(end, "")) for end in ("low", "high"))
     kind = entry.get("type", "").lower()
     if "date" in kind and low and high:
         return DraftColumn(name, {"kind": "date", "name": name, "bounds": [low, high]})

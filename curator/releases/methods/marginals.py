@@ -276,7 +276,9 @@ class MarginalsMethod:
     def draw(self, release: bytes, count: int, tell: Tell) -> Table:
         """Draw the rows of `finish`, as many as asked for, without a file or a card."""
         _, obeying, _ = self._drawn(counts_from_bytes(release), count, self._generator(), tell)
-        return with_gaps(obeying.table, self._schema)
+        table = with_gaps(obeying.table, self._schema)
+        self._schema.check(table, "synthetic data")
+        return table
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))

@@ -12,6 +12,7 @@ from audit.in_memory import FreshNoise
 from curator.cells.density_orders import LEAST_ORDER, orders_by_density
 from curator.cells.orders import USABLE
 from curator.cells.pool_model import margins_help, no_margins_reason, release_of_pool
+from curator.run.release_record import redrawn
 from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.exchange import SummaryRequest
 from fedkme.margins.picks import RELEASE_SHARE
@@ -99,7 +100,9 @@ def test_rows_of_the_release_are_those_that_it_would_write() -> None:
     method = release_of_pool(SummarySettings(protocol="cells"), schema, 3, RELEASE_SHARE)
     release = asyncio.run(method.ask(FreshNoise(table, schema, 1)))
     written = npz_arrays(method.finish(release, lambda *_: None).files["synthetic.npz"], "synthetic.npz")["x"]
-    assert np.array_equal(method.draw(release, len(table), lambda *_: None).values, written, equal_nan=True)
+    drawn = redrawn(release, len(table), lambda *_: None)
+    assert drawn is not None
+    assert np.array_equal(drawn.values, written, equal_nan=True)
 
 
 def test_owners_with_most_rows_like_d_v_are_asked_and_few_of_them() -> None:
