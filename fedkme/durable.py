@@ -18,16 +18,15 @@ _MOST_OF_NAME, _MOST_OF_PATH = 255, 4095
 
 def key_of_no_path(values: Any, key: str = "") -> str:
     """Key of a path that no system can look up, in settings: each call would fail with it; "" for none."""
-    if isinstance(values, BaseModel | Mapping):
-        inner = values.items() if isinstance(values, Mapping) else values
-        return next(filter(None, (key_of_no_path(each, f"{key}.{name}") for name, each in inner)), "").lstrip(
-            "."
-        )
+    inner = values.items() if isinstance(values, Mapping) else values if isinstance(values, BaseModel) else ()
+    for name, each in inner:
+        if wrong := key_of_no_path(each, f"{key}.{name}" if key else str(name)):
+            return wrong
     if not isinstance(values, Path):
         return ""
     sizes = [len(os.fsencode(part)) for part in values.parts]
-    wrong = "\0" in str(values) or max(sizes, default=0) > _MOST_OF_NAME or sum(sizes) > _MOST_OF_PATH
-    return key if wrong else ""
+    hopeless = "\0" in str(values) or max(sizes, default=0) > _MOST_OF_NAME or sum(sizes) > _MOST_OF_PATH
+    return key if hopeless else ""
 
 
 class PartialFile:
