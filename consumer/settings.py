@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedkme.cells.directions import MOST_PICKS
+from fedkme.cells.codebook import MOST_PICKS
 from fedkme.config import Settings
 from fedkme.party import ConsumerName, StoredPartySettings
 from fedkme.privacy.budget import WindowBudget

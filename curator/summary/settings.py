@@ -7,7 +7,8 @@ from pydantic import AfterValidator, Field, model_validator
 from curator.summary.auctions.base import AnyAuction
 from curator.summary.auctions.clock import ClockSettings
 from fedkme.cells.coalitions import CoalitionNoise, coalition_noise
-from fedkme.cells.directions import MOST_OF_PICKS, MOST_PICKS, USUAL_PICKS
+from fedkme.cells.codebook import MOST_PICKS
+from fedkme.cells.directions import MOST_OF_PICKS, USUAL_PICKS
 from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.exchange import SummaryChoice

@@ -22,7 +22,8 @@ Kind = Literal["kmeans", "sketch", "classes"]
 
 _LLOYD_STEPS = 50
 _BLOCK_ROWS = 4096
-MOST_CELLS = 4096
+MOST_CELLS, MOST_PICKS = 4096, 4
+"""Most cells, and most columns that D_v picks."""
 BEYOND = COORDINATES.high
 """Edge that no row exceeds."""
 _AXES = {"centres": 2, "origin": 1, "directions": 2, "weights": 2, "offsets": 1, "along": 2, "edges": 2}
@@ -61,7 +62,7 @@ class CodeBook:
             fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
         else:
             along, edges = shapes.pop("along", (n + d, 0)), shapes.pop("edges", (0, 0))
-            picked = along == (n + d, edges[0])
+            picked = along == (n + d, edges[0]) and edges[0] <= MOST_PICKS
             signs = shapes.get("origin") == (d,) and shapes.get("directions", ())[:1] == (d,)
             own = self.kind == "classes" and len(shapes) == 2 and bool(self.schema.classes)
             fits = picked and signs and (own or (self.kind == "sketch" and self._fits_discriminants(shapes)))

@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 
 from fedkme.arrays import COORDINATES, WIDTHS, FloatArray, Numbers, Rows, whole
-from fedkme.cells.codebook import BEYOND, MOST_CELLS, CodeBook, principal
+from fedkme.cells.codebook import BEYOND, MOST_CELLS, MOST_PICKS, CodeBook, principal
 from fedkme.cells.disclosures import PICK_SENSITIVITY
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.cells.projection import Projection
@@ -61,7 +61,6 @@ from fedkme.privacy.noise import NoiseSource, choose
 
 FAR = 0.1
 """Share of D_v's rows, as a score over m, at which a direction counts as far."""
-MOST_PICKS = 4
 MOST_OF_PICKS = 0.5
 """Largest share of D_v's epsilon for all picks together."""
 USUAL_PICKS = 2

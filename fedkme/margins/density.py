@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedkme.arrays import COORDINATES, WIDTHS, FloatArray, IntArray, Numbers, Rows
-from fedkme.cells.codebook import BEYOND, CodeBook, code_book_from_json
+from fedkme.cells.codebook import BEYOND, MOST_PICKS, CodeBook, code_book_from_json
 from fedkme.cells.sketch import checked_labels
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Schema
@@ -37,9 +37,9 @@ class DensityBook:
     """A public density, and the two cells of rows unlike D_v and like it.
 
     Attributes:
-        arrays: `along`, (n, k): an encoded row x has the number `along`[:, j]'x in column j; `edges`, (k, t):
-            its bin there is the number of edges below that number, with BEYOND in place of edges that a
-            column lacks; `factors`, (k, t + 1), by bin; `own`, (C,), factors by a row's class, or (0,).
+        arrays: `along`, (n, k): an encoded row x has the number `along`[:, j]'x in column j; `edges`, (k, t),
+            ascending: its bin there is the number of edges below that number, with BEYOND in place of edges
+            that a column lacks; `factors`, (k, t + 1), by bin; `own`, (C,), by a row's class, or (0,).
         most: largest density.
         reference: density from which on a row counts as like D_v.
         level: density of every row besides: so much of what owners send follows the pool.
@@ -72,6 +72,8 @@ class DensityBook:
             checked["along"].shape != (self.schema.encoded_width, columns)
             or checked["factors"].shape != (columns, edges + 1)
             or own not in (0, len(self.schema.classes))
+            or columns > MOST_PICKS  # the product of so few factors is never 0
+            or (np.diff(checked["edges"]) < 0.0).any()  # a search would begin at the bin of the row before
         ):
             raise ConfigError("a density's arrays do not fit each other", "Compare the parties' versions.")
         values = {

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from fedkme.arrays import COORDINATES, IntArray, Numbers, Rows
-from fedkme.cells.directions import MOST_OF_PICKS, MOST_PICKS, Menu, PaidPicks, menu_from_json
+from fedkme.cells.codebook import MOST_PICKS
+from fedkme.cells.directions import MOST_OF_PICKS, Menu, PaidPicks, menu_from_json
 from fedkme.cells.sketch import checked_labels
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Domain
@@ -27,8 +28,8 @@ MOST_BINS = 64
 """Most bins of a column; of more names, the rarer ones are one bin."""
 EDGES = (0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97)
 """Shares of the pool below the edges of a number's bins: a target is often in a tail."""
-USUAL_ROWS, MOST_ROWS, MOST_NUMBERS = 5_000, 2**16, 2**18
-"""Rows of a model, most rows, and most numbers."""
+USUAL_ROWS, MOST_NUMBERS = 5_000, 2**18
+"""Rows of a model, and most numbers of all its rows together."""
 _MOST_COLUMNS = 4096
 _PLACES = Numbers(0, 2**31)
 
@@ -69,8 +70,13 @@ class PoolModel(PaidPicks):
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         sizes = np.array(self.sizes)
-        shaped = self.codes.ndim == 2 and self.codes.shape[1] == columns and 1 <= len(self.codes) <= MOST_ROWS
-        if not shaped or sizes.max() > MOST_BINS or not all(self.groups):
+        shaped = self.codes.ndim == 2 and self.codes.shape[1] == columns
+        if (
+            not shaped
+            or not 0 < self.codes.size <= MOST_NUMBERS
+            or sizes.max() > MOST_BINS
+            or not all(self.groups)
+        ):
             raise wrong
         if (self.codes < 0).any() or (self.codes >= sizes).any():
             raise wrong
@@ -155,10 +161,10 @@ def model_from_json(plain: Mapping[str, Any]) -> PoolModel:
     """
     try:
         classes = _PLACES.count(plain["classes"], "the classes of a model")
-        rows = Numbers(1, MOST_ROWS).count(plain["rows"], "the rows of a model")
-        size = rows * (len(plain["groups"]) + (classes > 0))
+        columns = len(plain["groups"]) + (classes > 0)
+        rows = Numbers(1, MOST_NUMBERS // max(columns, 1)).count(plain["rows"], "the rows of a model")
         packed = base64.b64decode(plain["codes"], validate=True)
-        data = zlib.decompressobj().decompress(packed, size + 1)  # more would be a bomb
+        data = zlib.decompressobj().decompress(packed, rows * columns + 1)  # more would be a bomb
         codes = np.frombuffer(data, np.uint8).reshape(rows, -1).astype(np.int64)
         groups, edges = (tuple(map(tuple, plain[name])) for name in ("groups", "edges"))
         return PoolModel(groups, edges, classes, codes, plain["picks"], plain["share"])

@@ -25,6 +25,7 @@ from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
 from fedkme.features.kernel_points import PointsSpec
 from fedkme.features.sums import Layout
+from fedkme.margins.density import DensityBook
 from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
 from fedkme.party import noise_for
 from fedkme.protocol import Consider, IntendedSummary, Security
@@ -57,6 +58,19 @@ SKETCHED = replace(
         "edges": np.array([[0.5, BEYOND]]),
     },
     schema=SCHEMA,
+)
+DENSITY = DensityBook(
+    {
+        "along": np.eye(SCHEMA.encoded_width)[:, :2],
+        "edges": np.array([[0.2, 0.5], [0.5, BEYOND]]),
+        "factors": np.array([[0.5, 1.0, 2.0], [1.0, 3.0, 1.0]]),
+        "own": np.array([1.0, 2.0]),
+    },
+    20.0,
+    2.0,
+    0.5,
+    7,
+    SCHEMA,
 )
 MAP_SPECS = (
     FourierMapSpec(dimension=8, gamma=1.0, seed=3, scales=(1.0, 2.0)),
@@ -158,6 +172,7 @@ def consider(asked: Consider) -> pb.Consider:
 CURATORS: dict[str, Callable[[], list[pb.Directive]]] = {
     "cells of centres": lambda: of_cells(test_cells.BOOK),
     "cells of a sketch": lambda: of_cells(SKETCHED),
+    "cells of a density": lambda: of_cells(DENSITY),
     "clock": lambda: test_curators.scripts()[:3],
     "winner-only": lambda: test_curators.scripts()[3:6],
     "uniform": lambda: test_curators.scripts()[6:8],

@@ -126,6 +126,7 @@ def test_malformed_code_books_are_refused() -> None:
         {"arrays": {}},
         {"arrays": {"centres": [[1.0]]}},
         {"spec": {}},
+        {"arrays": good["arrays"] | {"along": [[0.0] * 5] * 40, "edges": [[]] * 5}},  # more than D_v picks
     ]
     for change in changes:
         with pytest.raises(ConfigError):

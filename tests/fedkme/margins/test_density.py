@@ -49,13 +49,21 @@ def test_a_density_is_the_product_of_its_factors_and_survives_the_wire() -> None
     assert plain.cells_of(rows).tolist() == [1, 1, 1, 1]
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 40))
-def test_one_row_replaced_moves_two_counts_by_one_at_most(seed: int, size: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.booleans())
+def test_one_row_replaced_moves_two_counts_by_one_at_most(seed: int, size: int, in_order: bool) -> None:
+    # Of edges in no order, a row's bin depended on the row before it: one row moved the counts by 28.
     random = np.random.default_rng(seed)
-    factors = 2.0 ** random.uniform(-40, 40, (2, 3))
+    edges = np.full((2, 40), BEYOND)
+    edges[0] = np.linspace(0.02, 0.98, 40) if in_order else random.permutation(np.linspace(0.02, 0.98, 40))
+    arrays = {**ARRAYS, "edges": edges, "factors": 2.0 ** random.uniform(-40, 40, (2, 41))}
     most, reference = (2.0 ** random.uniform(-40, 40, 2)).tolist()
-    book = replace(BOOK, arrays={**ARRAYS, "factors": factors}, most=most, reference=reference)
+    try:
+        book = replace(BOOK, arrays=arrays, most=most, reference=reference)
+    except ConfigError:
+        assert not in_order
+        return
     (rows, labels), place = people(size + 1, seed), int(random.integers(size))
+    rows[:size] = rows[np.argsort(rows[:size, 0])]
     other, other_labels = rows[:size].copy(), labels[:size].copy()
     other[place], other_labels[place] = rows[size], labels[size]
     here, there = (
@@ -82,6 +90,12 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "a negative level": {"level": -1.0},
     "an infinite factor": {"factors": [[0.5, 1.0, float("inf")], [1.0, 3.0, 1.0]]},
     "a factor of 0": {"factors": [[0.5, 1.0, 0.0], [1.0, 3.0, 1.0]]},
+    "edges in no order": {"edges": [[0.9, 0.5], [0.35, BEYOND]]},
+    "more columns than D_v picks": {
+        "along": [[1.0] * 5] * 4,
+        "edges": [[0.5, 0.9]] * 5,
+        "factors": [[2.0**-40, 1.0, 4.0]] * 5,
+    },
     "a factor too few": {"factors": [[0.5, 1.0], [1.0, 3.0]]},
     "another width": {"along": [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]},
     "ragged": {"along": [[1.0, 0.0, 0.0, 0.0], [1.0]]},

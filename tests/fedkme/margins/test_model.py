@@ -85,6 +85,7 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "no rows": {"rows": 0},
     "half a row": {"rows": 2.5},
     "more rows than a model has": {"rows": 2**40},
+    "more numbers than a model has": {"codes": packed(np.zeros((2**16, 5))), "rows": 2**16},
     "a bomb": {"codes": packed(np.zeros((5_000, 5_000)))},
     "no codes": {"codes": "%%"},
     "edges in no order": {"edges": [[0.9, 0.1], [], [], []]},

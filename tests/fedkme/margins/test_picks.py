@@ -148,6 +148,28 @@ def test_rows_are_uniform_where_d_v_is_near_the_pool() -> None:
     assert uniform_share(hundredth) == 0.0
 
 
+EXTREME = st.sampled_from([0, 2**53 - 1, 1 - 2**53]) | st.integers(-50, 400)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@given(
+    st.lists(st.integers(0, 5), max_size=3),
+    st.lists(EXTREME, min_size=24, max_size=24),
+    st.sampled_from([0, 1, 400, 2**64 - 1]),
+    st.sampled_from([0.0, 1e-4, 15.0, 1.5e4]),
+)
+def test_whatever_a_consumer_says_gives_a_density_or_is_refused(
+    picks: list[int], said: list[int], rows: int, deviation: float
+) -> None:
+    size = sum(MODEL.sizes[pick] for pick in picks if pick < 4)
+    try:
+        margins = margins_of(MODEL, picks, np.array(said[:size]))
+    except ProtocolError:
+        return
+    weights = tilt_of(MODEL, margins, rows, deviation, SCHEMA, 5).book.weights_of(POOL[:50])
+    assert weights.sum() == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("picks", "missing"), [((0, 0), 0), ((0,), 0), ((0, 9), 0), ((0, 1), 1), ((0, -1), 0), ((), 0)]
 )
