@@ -23,11 +23,11 @@ from fedkme.errors import BudgetError, ConfigError
 from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
 from fedkme.margins.density import book_from_json
-from fedkme.margins.model import PoolModel, any_menu_from_json
+from fedkme.margins.model import PICK_SHARE, PICKS, PoolModel, any_menu_from_json
 from fedkme.margins.picks import margin_noise, picked_margins
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import WindowBudget, check_budget, check_target
-from fedkme.privacy.events import OWNERS, Disclosure, Event, repeated, validation_of
+from fedkme.privacy.events import OWNERS, BoundedRange, Disclosure, Event, repeated, validation_of
 from fedkme.privacy.settings import release_target, target_event
 from fedkme.sealed.group import Gift
 from fedkme.sealed.rows import AnyRow
@@ -87,11 +87,33 @@ def check_request(
     try:
         check_spending(consumer, budget, spent, [target_event(request.target)])
     except BudgetError:
-        with contextlib.suppress(BudgetError):
-            by_cells = noise_of_asks(request.privacy, request.asks).event
-            check_spending(consumer, budget, spent, [by_cells])
-            return
-        raise
+        if not _affords(consumer, budget, spent, [noise_of_asks(request.privacy, request.asks).event]):
+            raise
+
+
+def margins_within(
+    consumer: str, budget: WindowBudget | None, request: RequestSettings, spent: Sequence[Disclosure]
+) -> int:
+    """Most margins to allow a plan: `picks`, or none where D_v's budget has room for counts by cells alone.
+
+    Counts cost (epsilon, 0), margins (epsilon, delta): more at the smaller delta of a budget. A plan with
+    them would be refused once owners have paid for the release that they are over.
+    """
+    if budget is None or not request.picks:
+        return request.picks
+    privacy, picks = request.privacy, min(request.picks, PICKS)
+    chosen = BoundedRange(PICK_SHARE * privacy.of_row, picks)
+    margins = repeated(margin_noise(privacy, picks, PICK_SHARE).event, picks)
+    return request.picks if _affords(consumer, budget, spent, [chosen, margins]) else 0
+
+
+def _affords(
+    consumer: str, budget: WindowBudget | None, spent: Sequence[Disclosure], planned: Sequence[Event]
+) -> bool:
+    with contextlib.suppress(BudgetError):
+        check_spending(consumer, budget, spent, planned)
+        return True
+    return False
 
 
 def check_spending(
@@ -139,9 +161,12 @@ def gamma_of(kernel: KernelSettings, schema: Schema) -> float | None:
 
 
 def make_request(
-    consumer: str, request: RequestSettings, schema: Schema, validation: Table
+    consumer: str, request: RequestSettings, schema: Schema, validation: Table, margins: int
 ) -> SummaryRequest:
-    """Make the request for a summary; it discloses nothing of D_v's rows but their number."""
+    """Make the request for a summary of a plan with at most so many `margins`.
+
+    It discloses nothing of D_v's rows but their number.
+    """
     return SummaryRequest(
         consumer,
         secrets.token_bytes(16),
@@ -151,7 +176,7 @@ def make_request(
         gamma_of(request.kernel, schema),
         validation.labels is not None,
         deviation_of_asks(request.privacy, request.asks),
-        request.picks,
+        margins,
     )
 
 

@@ -14,7 +14,14 @@ from consumer.gate import ConsumerGate
 from consumer.requests import KeptRequest, Requests
 from consumer.sealed_rows import RunKeys
 from consumer.settings import RequestSettings
-from consumer.summary.offers import check_request, check_spending, make_offer, make_request, shared_events
+from consumer.summary.offers import (
+    check_request,
+    check_spending,
+    make_offer,
+    make_request,
+    margins_within,
+    shared_events,
+)
 from fedkme.documents import RequestDocument
 from fedkme.errors import FedkmeError, LedgerError
 from fedkme.exchange import Offer, Plan
@@ -65,7 +72,9 @@ class ConsumerParty:
 
     def document(self, output: Path) -> RequestDocument:
         """Make a request for rows in a folder; it is not stored yet."""
-        request = make_request(self.requests.consumer, self.request, self.schema, self.validation)
+        consumer = self.requests.consumer
+        margins = margins_within(consumer, self.budget, self.request, self._spent())
+        request = make_request(consumer, self.request, self.schema, self.validation, margins)
         return RequestDocument(request, str(output.resolve()), self.validation.digest())
 
     def ask(self, document: RequestDocument) -> KeptRequest:

@@ -140,6 +140,14 @@ def test_a_budget_of_8_lets_twenty_requests_through_where_the_usual_noise_ends_a
     assert Lab(1, WindowBudget(epsilon=8.0, delta=1e-5)).came(20) == 8 * "+" + 12 * "-"
 
 
+@pytest.mark.parametrize(("delta", "margins"), [(1e-5, 4), (1e-6, 0)])
+def test_no_plan_has_margins_that_the_budget_would_refuse(delta: float, margins: int) -> None:
+    # Owners had paid for the release that margins are over when the plan was refused, at each request again.
+    lab = Lab(budget=WindowBudget(epsilon=1.0, delta=delta))
+    assert lab.party.document(Path("out")).request.margins == margins
+    assert lab.came(1) == "+"
+
+
 def test_the_curator_takes_cells_by_the_noise_that_it_is_told() -> None:
     settings = SummarySettings(protocol="cells")
     for asks, deviation, epsilon in ((1, 0.0, 1.0), (20, 5.28, 0.536)):
