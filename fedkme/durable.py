@@ -24,9 +24,12 @@ def key_of_no_path(values: Any, key: str = "") -> str:
             return wrong
     if not isinstance(values, Path):
         return ""
-    sizes = [len(os.fsencode(part)) for part in values.parts]
-    hopeless = "\0" in str(values) or max(sizes, default=0) > _MOST_OF_NAME or sum(sizes) > _MOST_OF_PATH
-    return key if hopeless else ""
+    try:
+        path = os.fsencode(values)
+    except UnicodeEncodeError:
+        return key
+    hopeless = b"\0" in path or len(path) > _MOST_OF_PATH
+    return key if hopeless or max(map(len, path.split(b"/"))) > _MOST_OF_NAME else ""
 
 
 class PartialFile:
