@@ -40,7 +40,7 @@ class PoolModel(PaidPicks):
 
     Attributes:
         groups: for each column, its places in the encoded row: one for a number, and for a category those of
-            its names, the most frequent first.
+            its names, the most frequent first; each place is of one column.
         edges: for each column, the edges of a number's bins; none for a category.
         classes: C, where the rows of all parties have classes, whose margin is on offer, too; else 0.
         codes: bins of the model's rows, (n, c), with the class last.
@@ -69,14 +69,10 @@ class PoolModel(PaidPicks):
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        sizes = np.array(self.sizes)
-        shaped = self.codes.ndim == 2 and self.codes.shape[1] == columns
-        if (
-            not shaped
-            or not 0 < self.codes.size <= MOST_NUMBERS
-            or sizes.max() > MOST_BINS
-            or not all(self.groups)
-        ):
+        sizes, places = np.array(self.sizes), [place for group in self.groups for place in group]
+        if self.codes.ndim != 2 or self.codes.shape[1] != columns or not 0 < self.codes.size <= MOST_NUMBERS:
+            raise wrong
+        if not all(self.groups) or len(set(places)) < len(places) or sizes.max() > MOST_BINS:
             raise wrong
         if (self.codes < 0).any() or (self.codes >= sizes).any():
             raise wrong

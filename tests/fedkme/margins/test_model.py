@@ -92,6 +92,8 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "edges that are no numbers": {"edges": [[float("nan")], [], [], []]},
     "too many edges": {"edges": [[x / 100 for x in range(99)], [], [], []]},
     "a place below 0": {"groups": [[-1], [1], [2, 3], [4, 5]]},
+    "a place in two columns": {"groups": [[0], [0], [2, 3], list(range(4, 74))]},
+    "a place without end": {"groups": [[0], [1], [2, 3], [4] * 10**6]},
     "a column of nothing": {"groups": [[0], [1], [], [4, 5]]},
     "no columns": {"groups": [], "edges": []},
     "picks of nothing": {"picks": 0},
