@@ -181,7 +181,7 @@ _ROWS = (
         settings="fedkme.releases.settings:MomentsSettings",
         method="curator.releases.methods.moments:Moments",
     ),
-    Protocol("sketch", "sums", _SUMS, "sketch of owners' rows for public cells", rows="none"),
+    Protocol("sketch", "sums", _SUMS, "sketch or release of rows for public cells", rows="none"),
 )
 
 
