@@ -10,8 +10,9 @@ from rich.console import Console
 from curator.planning.formulas import PublicFacts, run_facts
 from curator.planning.plan import FACTOR, WITHIN, Recommendation, make_plan
 from curator.planning.ways import MEASURED, Way, ways_of
-from fedkme.cells.repeated_requests import deviation_of_asks, words_of_asks
+from fedkme.cells.repeated_requests import deviation_of_asks
 from fedkme.embeddings.kernels import domain_gamma
+from fedkme.margins.picks import words_of_asks
 from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 from sim.arguments import ScenarioKeys, ScenarioName
 from sim.config import SummaryTable, load_simulation
@@ -45,7 +46,8 @@ def plan(
     check_target(parties)
     facts = facts_of(parties, settings.summary)
     advice = make_plan(facts, most, pruning)
-    asks = words_of_asks(settings.summary.privacy, settings.summary.asks)
+    summary = settings.summary
+    asks = words_of_asks(summary.privacy, summary.asks, summary.picks)
     closed = [name for name, policy in settings.policies.items() if policy.rows == "none"]
     ways = ways_of(advice, ["all owners" if name == "all" else name for name in closed])
     if as_json:

@@ -24,10 +24,10 @@ from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
 from fedkme.margins.density import book_from_json
 from fedkme.margins.model import PICK_SHARE, PICKS, PoolModel, any_menu_from_json
-from fedkme.margins.picks import margin_noise, picked_margins
+from fedkme.margins.picks import margin_events, margin_noise, picked_margins
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import WindowBudget, check_budget, check_target
-from fedkme.privacy.events import OWNERS, BoundedRange, Disclosure, Event, repeated, validation_of
+from fedkme.privacy.events import OWNERS, Disclosure, Event, repeated, validation_of
 from fedkme.privacy.settings import release_target, target_event
 from fedkme.sealed.group import Gift
 from fedkme.sealed.rows import AnyRow
@@ -102,9 +102,8 @@ def margins_within(
     if budget is None or not request.picks:
         return request.picks
     privacy, picks = request.privacy, min(request.picks, PICKS)
-    chosen = BoundedRange(PICK_SHARE * privacy.of_row, picks)
-    margins = repeated(margin_noise(privacy, picks, PICK_SHARE).event, picks)
-    return request.picks if _affords(consumer, budget, spent, [chosen, margins]) else 0
+    events = margin_events(privacy, picks, PICK_SHARE, margin_noise(privacy, picks, PICK_SHARE))
+    return request.picks if _affords(consumer, budget, spent, events) else 0
 
 
 def _affords(

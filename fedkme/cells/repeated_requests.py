@@ -63,19 +63,6 @@ def costs_of_asks(target: PrivacyTarget, asks: int) -> CostsOfAsks:
     return CostsOfAsks(laplace if totals[0] <= totals[1] else gaussian, *totals)
 
 
-def words_of_asks(target: PrivacyTarget, asks: int) -> str:
-    """Cost of several requests over one D_v, in a line; that of one request names the cost of many, too."""
-    many = asks if asks > 1 else OFTEN
-    costs = costs_of_asks(target, many)
-    least = f"{min(costs.laplace, costs.gaussian):.3g}"
-    if asks > 1:
-        return f"asks = {asks}: all of them cost D_v's counts epsilon {least} at delta {target.delta:g}"
-    return (
-        f"asks = 1: each request is paid for anew; {OFTEN} of them cost D_v's counts epsilon "
-        f"{costs.laplace:.3g} at delta {target.delta:g}, and {least} with asks = {OFTEN}"
-    )
-
-
 def rule_epsilon(deviation: float) -> float:
     """Epsilon of a histogram whose discrete Laplace noise has about this deviation, for rules of sizes."""
     return 2.0 * math.sqrt(2.0) / deviation

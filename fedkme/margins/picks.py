@@ -39,11 +39,12 @@ from fedkme.arrays import FloatArray, IntArray, james_stein, whole
 from fedkme.cells.codebook import BEYOND
 from fedkme.cells.directions import PRESENT, choose_one
 from fedkme.cells.histogram import GaussianNoise, IntegerNoise, counts
+from fedkme.cells.repeated_requests import OFTEN, costs_of_asks
 from fedkme.embeddings.weight_fit import project_to_simplex
 from fedkme.errors import ProtocolError
 from fedkme.margins.density import DensityBook
-from fedkme.margins.model import MOST_BINS, PoolModel
-from fedkme.privacy.events import BoundedRange, repeated
+from fedkme.margins.model import MOST_BINS, PICK_SHARE, PICKS, PoolModel
+from fedkme.privacy.events import BoundedRange, Event, repeated
 from fedkme.privacy.events.groups import for_group
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.noise import NoiseSource
@@ -77,10 +78,8 @@ def margin_noise(target: PrivacyTarget, picks: int, share: float) -> GaussianNoi
     """
     from fedkme.privacy.accountants import Sound  # a plan without margins does not need this import
 
-    chosen = BoundedRange(share * target.of_row, picks)
-
     def cost(deviation: float) -> float:
-        events = [chosen, repeated(GaussianNoise(deviation).event, picks)]
+        events = margin_events(target, picks, share, GaussianNoise(deviation))
         return Sound().epsilon(for_group(events, target.group), target.delta).epsilon
 
     low = target.group * math.sqrt(2.0 * picks) * gaussian_sigma(target.epsilon, target.delta)
@@ -91,6 +90,36 @@ def margin_noise(target: PrivacyTarget, picks: int, share: float) -> GaussianNoi
         middle = 0.5 * (low + high)
         low, high = (low, middle) if cost(middle) <= target.epsilon else (middle, high)
     return GaussianNoise(high)
+
+
+def margin_events(target: PrivacyTarget, picks: int, share: float, how: GaussianNoise) -> list[Event]:
+    """Events of all picks and margins of one request; see `margin_noise` for the arguments."""
+    return [BoundedRange(share * target.of_row, picks), repeated(how.event, picks)]
+
+
+def words_of_asks(target: PrivacyTarget, asks: int, picks: int) -> str:
+    """Cost of several requests over one D_v, in a line; that of one request names the cost of many, too.
+
+    Args:
+        target: (epsilon, delta) of each request, for the rows of a group together.
+        asks: planned number of requests.
+        picks: most picks that the consumer allows.
+    """
+    from fedkme.privacy.accountants import Sound
+
+    costs = costs_of_asks(target, asks if asks > 1 else OFTEN)
+    least = f"{min(costs.laplace, costs.gaussian):.3g}"
+    if asks > 1:
+        return f"asks = {asks}: all of them cost D_v's counts epsilon {least} at delta {target.delta:g}"
+    by_margins = ""
+    if picks >= PICKS:
+        each = margin_events(target, PICKS, PICK_SHARE, margin_noise(target, PICKS, PICK_SHARE))
+        every = for_group([repeated(event, OFTEN) for event in each], target.group)
+        by_margins = f" {Sound().epsilon(every, target.delta).epsilon:.3g} by margins,"
+    return (
+        f"asks = 1: each request is paid for anew; at delta {target.delta:g}, {OFTEN} of them cost D_v "
+        f"epsilon {costs.laplace:.3g} by counts,{by_margins} and {least} by counts with asks = {OFTEN}"
+    )
 
 
 class Raked:

@@ -15,7 +15,6 @@ from consumer.requests import Requests
 from consumer.settings import ConsumerSettings
 from consumer.summary.offers import check_asks
 from curator.settings import CuratorSettings
-from fedkme.cells.repeated_requests import words_of_asks
 from fedkme.errors import (
     BudgetError,
     DataError,
@@ -26,6 +25,7 @@ from fedkme.errors import (
 )
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ledgers.windows import Readings
+from fedkme.margins.picks import words_of_asks
 from fedkme.party import PartySettings, StoredPartySettings
 from fedkme.pki.files import key_file, key_mode
 from fedkme.pki.identity import refuse_open_key
@@ -244,7 +244,7 @@ def _reader(journal: str, party: str) -> Store:
 
 def _asks(settings: ConsumerSettings) -> Finding:
     request = settings.request
-    line = words_of_asks(request.privacy, request.asks)
+    line = words_of_asks(request.privacy, request.asks, request.picks)
     try:
         check_asks(settings.name, settings.budget, request)
     except BudgetError as error:

@@ -13,6 +13,10 @@ from typing import Any, TypeVar
 from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message import DecodeError, Message
 
+from fedkme.errors import FedkmeError
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
+
 MessageT = TypeVar("MessageT", bound=Message)
 GROWTH = 200 * 2**20
 """Bytes by which a process may grow while it is fed with fuzz: a few times the largest message, and what
@@ -34,6 +38,13 @@ def fuzzed(samples: Sequence[MessageT], count: int, seed: int) -> Iterator[Messa
         for _ in range(rng.choice((0, 1, 1, 2, 5))):
             _change(mutant, rng)
         yield mutant if rng.random() < 0.8 else _garbled(mutant, rng)
+
+
+def fault_of(replies: Sequence[pb.OwnerMessage]) -> FedkmeError:
+    """The fault that is an owner's whole answer."""
+    (reply,) = replies
+    assert reply.HasField("fault"), reply.WhichOneof("body")
+    return codecs.fault_from_wire(reply.fault)
 
 
 def _garbled(message: MessageT, rng: random.Random) -> MessageT | None:

@@ -15,17 +15,16 @@ from curator.summary.settings import CellsSettings, FeatureSettings, SummarySett
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
-from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, OwnerLostError, ProtocolError
+from fedkme.errors import BudgetError, OwnerFaultError, OwnerLostError, ProtocolError
 from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawRows
 from fedkme.privacy.ledger import disclosures_in, follow_chain
 from fedkme.protocol import CellTerms, Invitation
-from fedkme.wire import codecs
 from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from fedkme.wire.v1 import types_pb2
 from owner.settings import PeriodBudget
-from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, resident
+from tests.hostile.fuzz import GROWTH, at_rest, fault_of, fuzzed, resident
 from tests.hostile.services import services
 from tests.hostile.test_consumers import asked, fault_in, talk
 from tests.hostile.test_owners import AT, Wire
@@ -69,12 +68,6 @@ def fill(seq: int, count: int = 4, shares: list[float] | None = None, run: str =
 
 def histogram(seq: int, run: str = "run-1") -> pb.Directive:
     return directive(seq, run, histogram=pb.AskHistogram())
-
-
-def fault_of(replies: list[pb.OwnerMessage]) -> FedkmeError:
-    (reply,) = replies
-    assert reply.HasField("fault"), reply.WhichOneof("body")
-    return codecs.fault_from_wire(reply.fault)
 
 
 def told(at: Host) -> list[tuple[str, str, str]]:

@@ -17,7 +17,7 @@ from fedkme.wire import codecs
 from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
-from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, resident
+from tests.hostile.fuzz import GROWTH, at_rest, fault_of, fuzzed, resident
 from tests.owner.consent.host import NAME, PRICES, TARGET, Host, host, invitation
 
 FUZZED = 10_000
@@ -39,12 +39,6 @@ ODD_LENGTHS = (-1.0, math.inf, math.nan)
 
 def quote(seq: int = 2, number: int = 1) -> pb.Directive:
     return directive(seq, number=number, quote=pb.Quote(broadcast=SAID, prices=PRICES[::100]))
-
-
-def fault_of(replies: list[pb.OwnerMessage]) -> FedkmeError:
-    (reply,) = replies
-    assert reply.HasField("fault"), reply.WhichOneof("body")
-    return codecs.fault_from_wire(reply.fault)
 
 
 def rows_in(replies: list[pb.OwnerMessage]) -> int:

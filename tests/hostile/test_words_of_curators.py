@@ -23,8 +23,9 @@ from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import releases_pb2, releases_pb2_grpc, summaries_pb2, summaries_pb2_grpc, types_pb2
 from owner.consent.status import read_status, show
 from owner.runs import MOST_REFUSED
+from tests.hostile.fuzz import fault_of
 from tests.hostile.numbers import worded
-from tests.hostile.test_curators import fault_of, invite
+from tests.hostile.test_curators import invite
 from tests.owner.consent.host import NAME, Host, host
 from tests.parties import caller_values
 from tests.system.market import SCHEMA, Ear

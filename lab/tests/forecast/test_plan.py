@@ -189,7 +189,7 @@ def test_the_command_prints_a_table_and_json() -> None:
     text = CliRunner().invoke(app, ["digits", "--set", "scenario.copies=1"], catch_exceptions=False).output
     assert f"take {plan['recommended']}" in text
     assert plan["asks"] in " ".join(text.split())
-    assert "20 of them cost D_v's counts epsilon 16 " in plan["asks"]
+    assert "20 of them cost D_v epsilon 16 by counts, 5.43 by margins, and 5.41 " in plan["asks"]
 
 
 def test_the_document_has_the_table_that_the_code_prints() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from curator.run.summary_record import SummaryRecord
 from curator.summary.auctions.base import AnyAuction, AskEveryoneSettings, WinnerOnlySettings
-from curator.summary.task import verify
+from curator.summary.task import SummaryTask, verify
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.protocol import Bid, Broadcast
 from fedkme.tables.table import Row
@@ -119,13 +119,17 @@ def test_the_pool_supplies_a_row_in_a_round_where_all_owners_fail() -> None:
     assert (record.rounds[1].asked, record.rounds[1].revealed) == (1, 0)
 
 
-def test_a_bid_may_be_off_by_its_tolerance_and_no_more() -> None:
-    # fixed_point.tolerance: two hosts may round a cosine to neighbouring units, and that is no lie.
-    task = make_task(1)
-    row = Row(0, OTHER.values[0], 1)
-    broadcast = Broadcast(1, 0, np.zeros_like(task.target))
+def one_row() -> tuple[SummaryTask, Row, Broadcast, ScoredFeatures]:
+    """A row of a run's first round, and its worth."""
+    task, row = make_task(1), Row(0, OTHER.values[0], 1)
     scored = ScoredFeatures(task.h1.spec.dimension, task.target)
     scored.append(task.features_of([row]))
+    return task, row, Broadcast(1, 0, np.zeros_like(task.target)), scored
+
+
+def test_a_bid_may_be_off_by_its_tolerance_and_no_more() -> None:
+    # fixed_point.tolerance: two hosts may round a cosine to neighbouring units, and that is no lie.
+    task, row, broadcast, scored = one_row()
     worth = scored.bids(broadcast.mean, broadcast.size)[0]
     for share, accepted in [(0.0, True), (0.99, True), (-0.99, True), (1.01, False), (-1.01, False)]:
         bid = Bid(worth + share * scored.tolerance(broadcast.size), row.token)
@@ -135,11 +139,7 @@ def test_a_bid_may_be_off_by_its_tolerance_and_no_more() -> None:
 
 def test_a_row_enters_once_whatever_its_owner_bids() -> None:
     # Step 16: owners disconsider what they sent. One that does not, with a bid that is right, is refused.
-    task = make_task(1)
-    row = Row(0, OTHER.values[0], 1)
-    broadcast = Broadcast(1, 0, np.zeros_like(task.target))
-    scored = ScoredFeatures(task.h1.spec.dimension, task.target)
-    scored.append(task.features_of([row]))
+    task, row, broadcast, scored = one_row()
     bids = {"a": Bid(scored.bids(broadcast.mean, broadcast.size)[0], row.token)}
     rows, refused = verify(task, broadcast, bids, {"a": row}, {("b", 0), ("a", 1)})
     assert (len(rows), refused) == (1, {})

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from fedkme.config import toml_text, validate
 from fedkme.drafts.checking import spans
@@ -22,7 +21,7 @@ from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema, schema_from
 from fedkme.tables.table_schema import from_table_schema
-from operate.cli import _load
+from tests.fedkme.drafts.own_files import typed
 from tests.places import ROOT
 
 SCHEMA = """
@@ -62,13 +61,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     bad = f"51,{SECRET},Y,2021-01-02,3,no\n52,300,Y,2019-01-02,3,maybe\n"
     Path("bad.csv").write_text("id,age,smoker,seen,dose,ill\n" + good + bad)
     return tmp_path
-
-
-def typed(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(_load("schema"), arguments)
-    error = getattr(result.exception, "code", result.exit_code)
-    assert error == code, result.output
-    return result.output
 
 
 def test_every_fault_of_every_file_is_printed_with_its_lines_and_no_value(folder: Path) -> None:

@@ -18,13 +18,6 @@ from fedkme.errors import DataError
 from tests.fedkme.drafts.own_files import OWNER, REMARKS, SCHEMA, rows, scenario, typed, write
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
-    return tmp_path
-
-
 def test_what_several_files_need_goes_to_the_schema_and_else_to_own_settings(folder: Path) -> None:
     north, south, west = rows(), rows(), rows()
     north["sex"][3] = south["sex"][5] = ""  # gaps at two sites

@@ -23,14 +23,6 @@ from fedkme.tables.schema import load_schema
 from fedkme.tables.text import text_columns
 from tests.fedkme.drafts.own_files import OWNER, SCHEMA, rows, typed, write
 
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
-    return tmp_path
-
-
 HINTS: dict[str, tuple[str, list[str], str]] = {
     "m and w": ("sex", ["m", "w"], 'map = {m = "male", w = "female"}'),
     "m and f": ("sex", ["M", "F"], 'map = {F = "female", M = "male"}'),

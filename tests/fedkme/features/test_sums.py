@@ -34,14 +34,10 @@ from fedkme.features.sums import (
 from fedkme.moments.features import SecondMomentsSpec
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import release_embedding
-from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
+from tests.curator.sums.fake_owners import BY_CLASS, SCHEMA, dealt, table
 
-SCHEMA = Schema(
-    columns=(Numeric(name="x", bounds=(-2, 3)), Category(name="c", categories=("a", "b"))),
-    label=Label(name="y", classes=("no", "maybe", "yes")),
-)
-BY_CLASS = Layout(3)
 CORNERS: FloatArray = np.array(list(itertools.product(np.linspace(-2, 3, 60), (0.0, 1.0))))
 SPECS: list[MapSpec] = [
     FourierMapSpec(dimension=2, gamma=500.0, seed=0),
@@ -53,20 +49,6 @@ SPECS: list[MapSpec] = [
 maps = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec.kind))
 
 
-def table(rows: int, seed: int = 0) -> Table:
-    g = np.random.default_rng(seed)
-    values = np.stack([g.uniform(-2, 3, rows), g.integers(0, 2, rows).astype(np.float64)], axis=1)
-    return Table(values, g.integers(0, 3, rows))
-
-
-def parts(whole: Table, owners: int, seed: int) -> list[Table]:
-    """Deal the rows at random to owners of unequal sizes, none empty."""
-    g = np.random.default_rng(seed)
-    order = g.permutation(len(whole))
-    cuts = np.sort(g.choice(np.arange(1, len(whole)), owners - 1, replace=False))
-    return [whole.take(rows) for rows in np.split(order, cuts)]
-
-
 @maps
 @pytest.mark.parametrize("owners", [5, 20, 100])
 def test_pooling_over_owners_equals_one_owner_to_the_last_bit(spec: MapSpec, owners: int) -> None:
@@ -75,7 +57,7 @@ def test_pooling_over_owners_equals_one_owner_to_the_last_bit(spec: MapSpec, own
     whole = table(700)
     alone = pooled_sum(whole, phi, BY_CLASS)
     answers = [
-        pooled_sum(part, phi, BY_CLASS, block_rows=7 + i) for i, part in enumerate(parts(whole, owners, 1))
+        pooled_sum(part, phi, BY_CLASS, block_rows=7 + i) for i, part in enumerate(dealt(whole, owners, 1))
     ]
     for order in (answers, answers[::-1]):
         total = pool(order, phi, BY_CLASS)

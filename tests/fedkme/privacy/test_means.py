@@ -87,12 +87,16 @@ class CountingNoise:
         return self.source.gaussian(scale, size)
 
 
+def counted_mean(source: CountingNoise) -> MwemMean:
+    return MwemMean(
+        D, source, grid_step=0.5, initial_epsilon=0.05, initial_iterations=70, epsilon=0.01, iterations=5
+    )
+
+
 def test_without_a_seed_set_no_private_row_gets_the_initial_budget() -> None:
     # T_init belongs to the first call, which reads public seeds; with none it is spent on nothing.
     source = CountingNoise()
-    mean = MwemMean(
-        D, source, grid_step=0.5, initial_epsilon=0.05, initial_iterations=70, epsilon=0.01, iterations=5
-    )
+    mean = counted_mean(source)
     assert not mean.release().any()
     mean.add(np.zeros((1, D)))
     mean.release()
@@ -103,9 +107,7 @@ def test_mwem_spends_the_initial_parameters_once_and_quantizes_once() -> None:
     # Section 4: T_init and its epsilon for the first call, T_sub and the other epsilon after it. In
     # steps of the grid Lap(1/epsilon) has the scale 1/(epsilon eta).
     source = CountingNoise()
-    mean = MwemMean(
-        D, source, grid_step=0.5, initial_epsilon=0.05, initial_iterations=70, epsilon=0.01, iterations=5
-    )
+    mean = counted_mean(source)
     mean.add(np.zeros((3, D)))
     mean.release()
     mean.add(np.zeros((1, D)))
