@@ -22,6 +22,7 @@ from fedkme.config import load_toml
 from fedkme.directives import one_line
 from fedkme.errors import IncompleteSummaryError, NotJudgedError, typed
 from fedkme.heads.files import export
+from fedkme.inputs import read_text
 from fedkme.ledgers.data_files import units_of
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import load_settings
@@ -36,7 +37,7 @@ def received_summary(settings: ConsumerSettings) -> dict[str, Any]:
     """Describe the summary in the output folder: `output`, `rows`, `files`, and the verdict or None."""
     output = settings.output
     judged = place_of(output, EVALUATION)
-    evaluation = json.loads(judged.read_text(encoding="utf-8")) if judged.exists() else {}
+    evaluation = json.loads(read_text(judged)) if judged.exists() else {}
     return {
         "output": output,
         "rows": len(read_arrays(place_of(output, SUMMARY), settings.name)["x"]),
@@ -61,7 +62,7 @@ def received_release(settings: ReleaseConsumerSettings) -> dict[str, Any]:
 def _verdict_in(card: Path) -> dict[str, Any] | None:
     """Read the verdict in a curator's data card, which fits a terminal; None if there is none."""
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        plain = json.loads(card.read_text(encoding="utf-8"))["verdict"]
+        plain = json.loads(read_text(card))["verdict"]
         grades, reasons = (dict(plain.get(key) or {}) for key in ("grades", "reasons"))
         if plain["grade"] in GRADES and {*grades.values()} <= {*GRADES, CANNOT_TELL}:
             return {

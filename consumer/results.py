@@ -10,6 +10,7 @@ from fedkme.durable import make_folder as make_durably
 from fedkme.durable import move, replace, sync_folder
 from fedkme.errors import StoreError, on_disk
 from fedkme.exchange import Participation
+from fedkme.inputs import read_bytes, read_text
 
 SUMMARY = "summary.npz"
 RECEIVED_ROWS = "received.npz"
@@ -52,7 +53,7 @@ def keep_participation(output: Path, owners: Participation | None) -> None:
 def participation_in(output: Path) -> Participation | None:
     """Owners of a result's run where it lost one; None where it lost none."""
     path = output / PARTICIPATION
-    return Participation.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    return Participation.from_json(json.loads(read_text(path))) if path.exists() else None
 
 
 def lost_owners(output: Path) -> list[str]:
@@ -73,7 +74,7 @@ def set_aside(output: Path, names: Sequence[str], new: Mapping[str, bytes]) -> s
         StoreError: a file cannot be moved.
     """
     with on_disk(f"an earlier summary in {output} cannot be moved", "Correct the rights there.", StoreError):
-        old = {name: (output / name).read_bytes() for name in names if (output / name).exists()}
+        old = {name: read_bytes(output / name) for name in names if (output / name).exists()}
         if new.items() <= old.items() or old.items() <= new.items():
             return ""
         place = next(each for n in itertools.count(1) if not (each := output / f"earlier-{n}").exists())

@@ -18,6 +18,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 from fedkme.durable import key_of_no_path
 from fedkme.errors import ConfigError
 from fedkme.extensions import Registry
+from fedkme.inputs import SMALL, read_text
 
 
 def no_text(value: object) -> object:
@@ -84,7 +85,7 @@ def load_toml(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, unreadable or not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding=UTF_8))
+        return tomllib.loads(read_text(path, UTF_8, most=SMALL))
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}", "Check the path.") from None
     except OSError as error:
@@ -100,7 +101,7 @@ def load_json(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, unreadable, or holds no JSON object.
     """
     try:
-        values = json.loads(path.read_text(encoding=UTF_8))
+        values = json.loads(read_text(path, UTF_8, most=SMALL))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
     except (ValueError, RecursionError) as error:

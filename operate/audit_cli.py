@@ -13,12 +13,14 @@ from rich.table import Table
 from curator.payouts.allowance import FILE, allowance_of, drawn, read_draws
 from fedkme.errors import FedkmeError, LedgerError, NotVerifiedError, StoreError, on_disk
 from fedkme.heads.files import SUFFIX
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.ledgers.discovery import following_once, locate
 from fedkme.ledgers.figures import METRICS, check_figures, differs
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import Verdict, verify, verify_files
 from fedkme.ledgers.statements import statements
 from fedkme.ledgers.witnesses import are_signed, check_files
+from fedkme.pki.files import certificates_in
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction, leaves
@@ -75,7 +77,7 @@ def verify_runs(
         [authority] if authority else [file for folder in folders if (file := folder / AUTHORITY).is_file()]
     )
     with on_disk(f"{trusted[0] if trusted else ''} cannot be read", "Give the authority's certificate."):
-        pem = b"".join(path.read_bytes() for path in trusted)
+        pem = b"".join(certificates_in(read_bytes(path, SMALL)) for path in trusted)
     verdicts += check_files(ledgers, heads, pem or None, follow)
     absent = sorted({*absent, *(verdict.absent for verdict in verdicts if verdict.absent)})
     unsigned = not pem and are_signed(ledgers, heads)

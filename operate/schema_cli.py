@@ -25,6 +25,7 @@ from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import remark_lines, text_of
 from fedkme.durable import create
 from fedkme.errors import ConfigError, DataError, FedkmeError
+from fedkme.inputs import read_text
 from fedkme.tables.data_file import DataFile, as_file
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema, load_schema, schema_from
@@ -268,7 +269,7 @@ def _fix(
         settings = checked.fitted.edit.files[place]
         if settings and each.config is not None:
             edits.setdefault(each.config, []).extend(section_changes(each.config, each.place, settings))
-    texts = {path: edited(path.read_text(encoding=UTF_8), edits[path], str(path)) for path in edits}
+    texts = {path: edited(read_text(path, encoding=UTF_8), edits[path], str(path)) for path in edits}
     for path, text in texts.items():
         durable.replace(path, text.encode(), mode=path.stat().st_mode & 0o777)
         yield path

@@ -16,6 +16,7 @@ from itertools import filterfalse
 from pathlib import Path
 
 from fedkme.errors import ConfigError, FedkmeError, PartyFailedError
+from fedkme.inputs import SMALL, read_text
 from fedkme.ops.logs import Log
 from fedkme.ops.supervision import StatusReporter
 from fedkme.ops.threads import turns
@@ -94,7 +95,7 @@ def files_of(paths: Sequence[Path]) -> tuple[Path, ...]:
 def _is_schema(path: Path) -> bool:
     """Check whether a file is a schema: it has columns, and no data of an owner. It may not even be TOML."""
     try:
-        keys = tomllib.loads(path.read_text(encoding="utf-8")).keys()
+        keys = tomllib.loads(read_text(path, most=SMALL)).keys()
     except (OSError, ValueError):
         return False
     return "columns" in keys and "data" not in keys

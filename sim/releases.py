@@ -23,6 +23,7 @@ from fedkme.config import dump_toml
 from fedkme.durable import replace
 from fedkme.errors import ConfigError, DataError, NotMadeError, StoreError, on_disk, typed
 from fedkme.exchange import Participation
+from fedkme.inputs import read_bytes, read_text
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.ops.derivation import Derivation, total
@@ -118,7 +119,7 @@ def simulate_release(
 def _lacks_derived_files(directory: Path, settings: ReleaseSimulation) -> bool:
     """Check whether a folder has the numbers of this very release, but not every file derived from them."""
     path = directory / SETTINGS
-    if not path.exists() or path.read_text(encoding="utf-8") != dump_toml(plain(settings)):
+    if not path.exists() or read_text(path) != dump_toml(plain(settings)):
         return False
     return not run_folder.is_under_way(directory) and has_numbers(directory) and not _is_complete(directory)
 
@@ -185,7 +186,7 @@ def protocol_in(directory: Path) -> str:
         DataError: the folder has no release.
     """
     with on_disk(f"{directory / RELEASE} cannot be read", "Give a release's folder.", DataError):
-        return protocol_of((directory / RELEASE).read_bytes(), str(directory / RELEASE))
+        return protocol_of(read_bytes(directory / RELEASE), str(directory / RELEASE))
 
 
 def _derive(

@@ -16,6 +16,7 @@ from consumer.summary.offers import Summary, pruned
 from curator.run.summary_record import write_run
 from curator.sums.settings import SumSettings
 from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError, NotJudgedError, typed
+from fedkme.inputs import read_text
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.ops.derivation import Derivation, total
@@ -235,7 +236,7 @@ def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, su
 
 def _read_evaluation(directory: Path) -> dict[str, Any] | None:
     path = directory / "consumer" / EVALUATION
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return json.loads(read_text(path)) if path.exists() else None
 
 
 @contextlib.asynccontextmanager

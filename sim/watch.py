@@ -20,6 +20,7 @@ from urllib.request import ProxyHandler, build_opener
 from curator.settings import CuratorSettings
 from curator.watch.state import CuratorWatch
 from fedkme.errors import ConnectionFailedError
+from fedkme.inputs import read_text
 from fedkme.privacy.events import CURATOR
 from fedkme.store import Store
 from fedkme.watch.access import PageAddress
@@ -77,7 +78,7 @@ class SimulationWatch:
 
     def report(self) -> str:
         """The page of the finished run; empty before the end."""
-        return self._report.read_text(encoding="utf-8") if self._report is not None else ""
+        return read_text(self._report) if self._report is not None else ""
 
     def fail(self, words: str) -> None:
         """Show why there is no run."""

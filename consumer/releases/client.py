@@ -20,6 +20,7 @@ from fedkme.directives import one_line
 from fedkme.durable import PartialFile
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.exchange import ReleaseRequest
+from fedkme.inputs import read_bytes
 from fedkme.ops.collector import traced
 from fedkme.ops.spans import StageTime
 from fedkme.ops.supervision import StatusReporter
@@ -132,7 +133,7 @@ class Request:
         self.resumed = self._path.exists()
         try:
             if self.resumed:
-                saved = release_request_from_bytes(self._path.read_bytes())
+                saved = release_request_from_bytes(read_bytes(self._path))
                 asked = replace(self.request, request_id=saved.request_id, settings=saved.settings)
                 if asked != saved or not _means(saved.settings, settings.release):
                     cause = f"{self._path} holds another request, whose release has not arrived"

@@ -24,6 +24,7 @@ from fedkme.features.domain import Domain
 from fedkme.features.kernel_space import kernel_units, to_model
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, ReleasedEmbedding
+from fedkme.inputs import read_bytes
 from fedkme.releases.counts import PROTOCOL, protocol_of
 from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.tables.files import load_table, read_arrays
@@ -146,7 +147,7 @@ def load_release(folder: Path) -> Released:
     """
     path = folder / "release.npz"
     with on_disk(f"{path} cannot be read", "Give a release's folder.", DataError):
-        data = path.read_bytes()
+        data = read_bytes(path)
     if protocol_of(data, str(path)) == PROTOCOL:
         raise DataError(f"{path} is a release of {PROTOCOL}, which has counts and no embedding", ASK)
     stored = from_bytes(data, str(path))

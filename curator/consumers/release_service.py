@@ -16,6 +16,7 @@ from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, NotMadeError
 from fedkme.exchange import StageProgress
+from fedkme.inputs import read_bytes
 from fedkme.ops.threads import in_thread
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
@@ -79,7 +80,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         if isinstance(outcome.fault, NotMadeError) and was_over:
             outcome = await self._complete(run)
         for path in outcome.files:
-            data = path.read_bytes()
+            data = read_bytes(path)
             for start in range(0, max(len(data), 1), CHUNK_BYTES):
                 part = data[start : start + CHUNK_BYTES]
                 last = start + CHUNK_BYTES >= len(data)

@@ -33,6 +33,7 @@ from typing import Any
 from curator.payouts.payout import Payout, check_epsilon
 from fedkme.durable import replace
 from fedkme.errors import BudgetError, StoreError, on_disk
+from fedkme.inputs import read_text
 from fedkme.privacy.events import OWNERS, PureDp, event_from_json
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.noise import NoiseSource, SecureNoise
@@ -77,7 +78,7 @@ def read_draws(folder: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     try:
-        draws: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        draws: list[dict[str, Any]] = json.loads(read_text(path))
         for draw in draws:
             float(draw["asked"]["epsilon"])
             payout_from_json(draw["payout"])

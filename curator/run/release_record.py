@@ -14,6 +14,7 @@ from fedkme.documents import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import FedkmeError, NotMadeError, StoreError, error_of, on_disk
 from fedkme.exchange import Participation
+from fedkme.inputs import read_bytes, read_text
 from fedkme.ops.derivation import Derivation, total
 from fedkme.ops.threads import one_thread
 from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
@@ -124,7 +125,7 @@ def read_release(directory: Path) -> ReleaseOutcome:
         StoreError: a file is missing or unreadable.
     """
     try:
-        record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
+        record = json.loads(read_text(directory / RECORD))
         files = tuple(directory / name for name in record["files"])
         fault = error_of(record["code"], record["cause"], record["remedy"])
         if not all(file.is_file() for file in files):
@@ -153,10 +154,10 @@ def completed(
     """
     path = directory / RELEASE
     with on_disk(f"{path} cannot be read", "Restore the run's folder.", StoreError):
-        release = path.read_bytes()
+        release = read_bytes(path)
     steps, record = Derivation(), directory / RECORD
     if record.exists():
-        plain = json.loads(record.read_text(encoding="utf-8"))
+        plain = json.loads(read_text(record))
         participation = Participation.from_json(plain.get("participation"))
     with one_thread():
         derived = steps.step(
@@ -229,7 +230,7 @@ def _method_again(release: bytes, rows: int | None = None) -> Method:
 
 def _complete_record(directory: Path, derived: Finished) -> None:
     """Update record.json of a release that was completed later."""
-    plain, record = json.loads((directory / RECORD).read_text(encoding="utf-8")), ReleaseRecord()
+    plain, record = json.loads(read_text(directory / RECORD)), ReleaseRecord()
     record.complete(derived)
     plain |= {key: getattr(record, key) for key in ("status", "reason", "code", "cause", "remedy", "rows")}
     plain |= {"files": list(record.files), "losses": [loss.cause for loss in record.losses]}

@@ -21,6 +21,7 @@ from fedkme.documents import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import DataError, FedkmeError, OwnerFaultError, StoreError, error_of
 from fedkme.exchange import Outcome, Participation
+from fedkme.inputs import read_text
 from fedkme.sealed.rows import AnyRow, HashedRow
 from fedkme.tables.files import read_arrays, table_bytes
 from fedkme.tables.npz import npz_bytes
@@ -223,7 +224,7 @@ def read_outcome(directory: Path) -> MadeSummary:
         StoreError: a file is missing or unreadable.
     """
     try:
-        record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
+        record = json.loads(read_text(directory / RECORD))
         table, sealed = None, list[HashedRow]()
         if record["selected"] and record.get("sealed"):
             sealed = boxes_from_arrays(read_arrays(directory / SEALED, directory.name))

@@ -22,6 +22,7 @@ from curator.watch.ledger import LedgerFigures
 from fedkme.directives import WORDS
 from fedkme.documents import RunDocument
 from fedkme.errors import ApprovalError, BudgetError, PolicyError
+from fedkme.inputs import read_text
 from fedkme.pki.expiry import Read
 from fedkme.protocols import PROTOCOLS
 from fedkme.store import RunRow, Store
@@ -249,7 +250,7 @@ class CuratorWatch:
         if run not in self._records:
             path: Path = self._settings.directory / run / "record.json"
             try:
-                self._records[run] = json.loads(path.read_text(encoding="utf-8"))
+                self._records[run] = json.loads(read_text(path))
             except (OSError, ValueError):
                 return {}
         return self._records[run]

@@ -21,6 +21,7 @@ from fedkme.answers.grammar import separate
 from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.sums import SumEvidence
 from fedkme.errors import DataError, FedkmeError, QuestionError, on_disk
+from fedkme.inputs import read_bytes
 from fedkme.ops.derivation import Derivation
 from fedkme.releases.counts import PROTOCOL, StoredCounts, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes
@@ -65,7 +66,7 @@ class AskedFolder:
         path = self.folder / RELEASE
         remedy = "Give the folder of a release, a simulation's or a consumer's 'output'."
         with on_disk(f"{path} cannot be read", remedy, DataError):
-            data = path.read_bytes()
+            data = read_bytes(path)
         return _stored(data, str(path))
 
     @cached_property

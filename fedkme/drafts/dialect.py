@@ -19,6 +19,7 @@ from fedkme.errors import DataError, on_disk
 from fedkme.tables.axis import CODES, codes_apart
 from fedkme.tables.cells import MINUS
 from fedkme.tables.csv_rows import (
+    are_quoted,
     bare_cells,
     header_of,
     no_csv,
@@ -99,7 +100,7 @@ def detect_file(path: Path) -> DataFile:
     reader = csv.reader(lines[layout.skip :], delimiter=layout.sep, skipinitialspace=layout.sep == " ")
     try:
         header, *rows = [header_of(next(reader, [])), *map(bare_cells, reader)]
-        header = with_row_names(header, rows, layout.sep)
+        header = with_row_names(header, rows, layout.sep, quoted=are_quoted(lines[layout.skip :]))
     except csv.Error as error:
         raise no_csv(str(path), error) from None
     columns = zip_longest(header, *([cell.translate(MINUS) for cell in row] for row in rows), fillvalue="")
@@ -212,7 +213,8 @@ def own_signs(numbers: Sequence[str], file: DataFile) -> FileColumn | None:
     if all(is_number(number, read) for number in numbers):
         return None
     decimal, thousands = _signs(numbers, file.sep, alone=True)
-    if decimal != file.decimal and not _has_decimals(numbers, decimal):
+    surely = _has_decimals(numbers, decimal) or any(map(_TWO_SIGNS.fullmatch, numbers))
+    if decimal != file.decimal and not surely:
         return None
     own = FileColumn(decimal=decimal, thousands=thousands or None)
     read = file.model_copy(update={"decimal": decimal, "thousands": thousands}).number_reader()

@@ -3,10 +3,12 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedkme.tables.csv_rows import with_row_names
+from fedkme.drafts.words import means_nothing
+from fedkme.tables.cells import Cells, texts
+from fedkme.tables.csv_rows import are_quoted, with_row_names
 
 _USUAL = ",;\t|"
 _NO_SEPARATOR = frozenset("\"'_.-/+%()#&*=<>[]{}$€£?!@\\\r\n ")
@@ -28,6 +30,9 @@ _TOTAL = re.compile(
     r"average|mean|mittelwert|durchschnitt|moyenne|promedio|media|gemiddelde|medelvärde|keskiarvo|średnia",
     re.IGNORECASE,
 )
+_YEAR = re.compile(r"(1[89]|20|21)\d\d")
+_RULE = re.compile(r":?(--+|==+):?")
+_LOOKED_AT, _LEAST_NUMBERS = 200, 5
 _NUMBER = re.compile(r"[+-]?[\d.,' \u00a0\u202f]*\d[.,]?([eE][+-]?\d+)?\s?%?")
 
 
@@ -87,7 +92,8 @@ def _fit(lines: Sequence[str], sep: str) -> _Fit:
     rows = list(_numbered_rows(lines, sep))
     if rows:
         names, begun = rows[0]
-        rows[0] = with_row_names(names, [row for row, _ in rows[1:]], sep), begun
+        quoted = are_quoted(lines)
+        rows[0] = with_row_names(names, [row for row, _ in rows[1:]], sep, quoted=quoted), begun
     widths = Counter(len(row) for row, _ in rows[:-1] or rows)
     if not widths:
         return _Fit(sep, rows, 1, 0, 0, 0.0)
@@ -116,6 +122,8 @@ def _header(rows: Sequence[tuple[list[str], int]], width: int) -> int:
             return place
     if first and width == 1:
         return 0
+    if first and _names_fewer(rows, first, width):
+        return first - 1
     if not all(map(str.strip, rows[first][0])):
         # A title that a spreadsheet padded with separators has gaps; a row of names below it has none.
         for place in wide[1:]:
@@ -126,6 +134,22 @@ def _header(rows: Sequence[tuple[list[str], int]], width: int) -> int:
                 if any(_numbers(row) for row, _ in below) and not any(map(_numbers, between[1:])):
                     return place
     return first
+
+
+def _names_fewer(rows: Sequence[tuple[list[str], int]], first: int, width: int) -> bool:
+    """True if the first wide row is data below a header that names too few columns.
+
+    Years in it are names of columns.
+    """
+    names, row = ([cell.strip() for cell in each] for each, _ in rows[first - 1 : first + 1])
+    full = 1 < len(names) < width and all(names) and len({*names}) == len(names) and not _numbers(names)
+    if not full or not _follows(rows, first - 1):
+        return False
+    numbers = [cell for cell in row if _NUMBER.fullmatch(cell)]
+    years = len(numbers) > 1 and all(map(_YEAR.fullmatch, numbers)) and sorted({*numbers}) == numbers
+    below = [cells for cells, _ in rows[first + 1 :] if len(cells) == width and cells != rows[first][0]]
+    again = any(cell and cell == cells[place].strip() for cells in below for place, cell in enumerate(row))
+    return bool(numbers and not years) or again
 
 
 def _follows(rows: Sequence[tuple[list[str], int]], place: int) -> bool:
@@ -211,6 +235,25 @@ def _numbered_rows(lines: Sequence[str], sep: str) -> Iterator[tuple[list[str], 
             begun = reader.line_num
     except csv.Error:
         return
+
+
+def has_no_row_first(columns: Mapping[str, Cells], is_number: Callable[[str, str], bool]) -> bool:
+    """Check whether units or types stand in the first row: words in it, numbers in all others; or dashes.
+
+    Args:
+        columns: cells by column.
+        is_number: tells whether a column's cell is read as a number.
+    """
+    first = {name: cell for name, cells in columns.items() for cell in texts(cells[:1]) if cell}
+    if any(_NUMBER.fullmatch(cell) or is_number(name, cell) for name, cell in first.items()):
+        return False
+    if first and all(map(_RULE.fullmatch, first.values())):
+        return True
+    for name in (name for name, cell in first.items() if not means_nothing(cell, among_numbers=True)):
+        below = [cell for cell in texts(columns[name][1:_LOOKED_AT]) if cell]
+        if len(below) > _LEAST_NUMBERS and all(is_number(name, cell) for cell in below):
+            return True
+    return False
 
 
 def rows_of(lines: Sequence[str], sep: str) -> list[list[str]]:

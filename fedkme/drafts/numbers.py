@@ -344,7 +344,7 @@ def date_forms(parts: Sequence[ColumnSample], na: Iterable[str], month_first: bo
     for part in parts:
         cells = [text for text in part.texts() if text and text not in na]
         fitting = forms_of_dates(cells, month_first=month_first)
-        if cells and not fitting:
+        if part.grouped or (cells and not fitting):
             return []
         forms.append(fitting)
     others = [each for each in forms if each not in ([], [ISO])]

@@ -13,7 +13,8 @@ from typing import Any
 from zlib import crc32
 
 from fedkme.drafts.dialect import detect_file
-from fedkme.drafts.words import NOUNS, means_nothing, words_of
+from fedkme.drafts.layout import has_no_row_first
+from fedkme.drafts.words import NOUNS, words_of
 from fedkme.errors import DataError
 from fedkme.tables.axis import MAY_BE_CODES
 from fedkme.tables.cells import Cells, columns_of, normal, plain_number, texts
@@ -21,6 +22,7 @@ from fedkme.tables.data_file import DataFile, refuse_text
 from fedkme.tables.files import read_parts_of
 
 _MOST_TEXTS = 5000
+_GROUPED = re.compile(r"\d{1,3}([,.' \u00a0\u202f\u2019]\d{3})+")
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class ColumnSample:
         decimals: number of cells by the decimals of their numbers.
         consecutive: each number is its predecessor and 1, or begins anew with 0 or 1.
         restarts: how often they begin anew.
+        grouped: some numbers have signs between their thousands, as no date has.
         beyond: words beyond those that are counted, drawn evenly from all.
     """
 
@@ -56,6 +59,7 @@ class ColumnSample:
     decimals: Counter[int] = field(default_factory=Counter)
     consecutive: bool = True
     restarts: int = 0
+    grouped: bool = False
     beyond: set[str] = field(default_factory=set)
     _last: float | None = None
     _thin: int = 0
@@ -69,6 +73,7 @@ class ColumnSample:
             text, number = normal(word, read), _number(word, read)
             if number is not None:
                 values[word] = number
+                self.grouped |= text != word and bool(_GROUPED.fullmatch(word))
                 self._count_number(number, count)
             elif text:
                 self.words += count
@@ -113,6 +118,7 @@ class ColumnSample:
         self.decimals.update(other.decimals)
         self.consecutive &= other.consecutive
         self.restarts += other.restarts
+        self.grouped |= other.grouped
         self.beyond |= other.beyond
 
     def _draw(self, word: str) -> None:
@@ -190,12 +196,19 @@ def sample_of(rows: Any) -> Sample:
 def _sample_of_file(file: DataFile) -> Sample:
     sample, ragged, name = Sample(file=file), list[int](), file.path.name
     readers: dict[str, Callable[[str], float]] = {}
+
+    def reads(column: str, cell: str) -> bool:
+        return _number(cell, readers[column]) is not None
+
     for part in read_parts_of(file, name):
         ragged += part.ragged
         first = 0
         if not readers:
             readers = {column: file.written(column).number_reader() for column in part.columns}
-            if first := int(_has_no_row_first(part.columns, readers)):
+            if part.unnamed:
+                what = "the header has one cell fewer than the rows, whose first are taken for their names"
+                sample.remarks.append(f"{name}: {what}, as R writes them")
+            if first := int(has_no_row_first(part.columns, reads)):
                 what = "units or types below the header, to remove"
                 sample.remarks.append(f"{name}: line {part.lines[0]} is no row: {what}")
         for column, cells in part.columns.items():
@@ -208,27 +221,12 @@ def _sample_of_file(file: DataFile) -> Sample:
         what = "lines with more or fewer cells than the header"
         if not any(column.rows for column in sample.columns.values()):
             cause = f"{name} has nothing but {what}, from line {ragged[0]} on"
-            raise DataError(cause, "Correct them; put a cell that holds a separator in double quotes.")
+            remedy = "Name each column in the header; put a cell that holds a separator in double quotes."
+            raise DataError(cause, remedy)
         sample.remarks.append(f"{name}: {what}, to correct: {len(ragged)}, the first is line {ragged[0]}")
     return sample
 
 
-def _has_no_row_first(columns: Mapping[str, Cells], readers: Mapping[str, Callable[[str], float]]) -> bool:
-    """True if words stand in the first row where all others have numbers, and it has no number; or dashes."""
-    first = {name: cell for name, cells in columns.items() for cell in texts(cells[:1]) if cell}
-    if any(_number(cell, readers[name]) is not None for name, cell in first.items()):
-        return False
-    if first and all(map(_RULE.fullmatch, first.values())):
-        return True
-    for name in (name for name, cell in first.items() if not means_nothing(cell, among_numbers=True)):
-        below = [cell for cell in texts(columns[name][1:_LOOKED_AT]) if cell]
-        if len(below) > _LEAST_NUMBERS and all(_number(cell, readers[name]) is not None for cell in below):
-            return True
-    return False
-
-
-_RULE = re.compile(r":?(--+|==+):?")
-_LOOKED_AT, _LEAST_NUMBERS = 200, 5
 _LEAST_ROWS = 20
 """Rows from which a column that counts the rows is taken for their numbers, whatever its name."""
 _MOST_RESTARTS = 0.05

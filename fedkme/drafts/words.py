@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fedkme.inputs import read_text
+
 _SIGNS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i"})
 _UNIT_BEHIND = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Pattern of a unit behind a column's name, as in "weight (kg)"."""
@@ -54,7 +56,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(plain(word) for word in text.split(",") if word.strip())
 
 
-_FILE = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
+_FILE = tomllib.loads(read_text(Path(__file__).parent / "words.toml"))
 YES = _words(_FILE["yes"])
 NO = _words(_FILE["no"])
 MALE = _words(_FILE["male"])

@@ -17,6 +17,7 @@ from fedkme.durable import replace
 from fedkme.errors import ConfigError, LedgerError, on_disk
 from fedkme.heads.log import CERTIFICATES, LEAVES, NOTES, OPENINGS, canonical, split
 from fedkme.heads.notes import LEAF_BYTES, chains_of
+from fedkme.inputs import read_bytes, read_text
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import read_chain
 from fedkme.store import Store
@@ -158,7 +159,7 @@ def lines_in(path: Path) -> list[str]:
         with contextlib.closing(read_store(path, party)) as store:
             return lines_of(store)
     try:
-        return path.read_text(encoding="ascii").splitlines()
+        return read_text(path, encoding="ascii").splitlines()
     except (OSError, ValueError) as error:
         raise LedgerError(f"{path} cannot be read: {error}", "Give a file of heads.") from None
 
@@ -190,7 +191,7 @@ def export_ledger(party: str, store: Store, file: Path) -> int:
     """
     text = "".join(f"{line.line}\n" for line in store.ledger()).encode("ascii")
     with on_disk(f"{file} cannot be written", "Name another file."):
-        before = file.read_bytes() if file.exists() else b""
+        before = read_bytes(file) if file.exists() else b""
         if not text.startswith(before):
             if before.startswith(b'{"disclosure":'):
                 cause = f"the ledger of {party} does not continue the export in {file}"

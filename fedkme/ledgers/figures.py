@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.errors import FedkmeError, LedgerError
+from fedkme.inputs import read_text
 from fedkme.ledgers.ledger_set import LedgerSet, read_ledgers
 from fedkme.ledgers.reconcile import Verdict
 from fedkme.ledgers.statements import statements
@@ -70,7 +71,7 @@ def differs(stated: Sequence[Mapping[str, Any]], true: Sequence[Mapping[str, Any
 
 def _readable(check: Any, path: Path, books: LedgerSet) -> str:
     try:
-        fault: str = check(json.loads(path.read_text(encoding="utf-8")), books)
+        fault: str = check(json.loads(read_text(path)), books)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, FedkmeError):
         return "it is not one that a run wrote"
     return fault
@@ -112,8 +113,8 @@ def _card_fault(card: Mapping[str, Any], books: LedgerSet) -> str:
 def _text_fault(card: Path) -> str:
     """Reason why a card in Markdown has other figures of privacy than the card in JSON beside it."""
     try:
-        figures = json.loads(card.read_text(encoding="utf-8"))["privacy"]["epsilon"]
-        text = card.with_suffix(".md").read_text(encoding="utf-8")
+        figures = json.loads(read_text(card))["privacy"]["epsilon"]
+        text = read_text(card.with_suffix(".md"))
         true = [(name, f"{float(of['epsilon']):.4g}", f"{of['delta']:g}") for name, of in figures.items()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return "it is not one that a run wrote"

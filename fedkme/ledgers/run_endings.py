@@ -11,6 +11,7 @@ from typing import Any
 from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import OwnerLostError, SealedBoxError
 from fedkme.heads.files import heads_beside, read_heads
+from fedkme.inputs import read_text
 from fedkme.privacy.events import CONSUMER, CURATOR, Disclosure
 from fedkme.store.reading import open_runs, party_of
 
@@ -154,7 +155,7 @@ def rows_of_person(directory: Path) -> int:
 def read_record(directory: Path) -> Mapping[str, Any]:
     """The curator's record of the run in a folder; empty without a record."""
     path = directory / "record.json"
-    record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    record: Mapping[str, Any] = json.loads(read_text(path)) if path.is_file() else {}
     return record
 
 

@@ -134,7 +134,9 @@ class _File(logging.handlers.WatchedFileHandler):
 
     def _open(self) -> Any:
         def private(path: str, flags: int) -> int:
-            return os.open(path, flags, 0o640)
+            opened = os.open(path, flags | os.O_NONBLOCK, 0o640)  # a pipe that nobody reads is an error
+            os.set_blocking(opened, True)
+            return opened
 
         return open(self.baseFilename, "a", encoding="utf-8", opener=private)
 

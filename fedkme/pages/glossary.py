@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from html import escape, unescape
 from pathlib import Path
 
+from fedkme.inputs import read_text
+
 Section = tuple[str, str]
 """Name of a section, plain text, and its HTML."""
 NAME = "What the words mean"
@@ -33,8 +35,8 @@ class Term:
     meaning: str
 
 
-with Path(__file__).with_name("glossary.toml").open("rb") as _file:
-    TERMS = tuple(Term(**{**each, "forms": tuple(each["forms"])}) for each in tomllib.load(_file)["term"])
+_FILE = tomllib.loads(read_text(Path(__file__).with_name("glossary.toml")))
+TERMS = tuple(Term(**{**each, "forms": tuple(each["forms"])}) for each in _FILE["term"])
 _SILENT = re.compile(r"<(/?)(svg|pre|code|h1|h2|a)\b[^>]*>")
 _MARKUP = re.compile(r"(<[^>]*>)")
 _BY_KEY = {term.key: term for term in TERMS}

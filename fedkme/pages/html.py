@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme import __version__
+from fedkme.inputs import read_text
 from fedkme.pages.glossary import explained
 
-STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+STYLE = read_text(Path(__file__).with_name("style.css"))
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Rights of a finished page: it loads nothing and runs nothing."""
 FINISHED = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<style>{STYLE}</style>'

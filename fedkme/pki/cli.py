@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from fedkme.durable import create
 from fedkme.errors import PkiError
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.pki import requests
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import Role, check_name, fingerprint, name_of
@@ -240,7 +241,7 @@ def _refuse(out: Path) -> None:
 
 
 def _key_in(path: Path) -> bytes:
-    for label, block in pem_blocks(path.read_bytes()):
+    for label, block in pem_blocks(read_bytes(path, SMALL)):
         if label.endswith("PRIVATE KEY"):
             return block
     raise PkiError(f"{path} has no key", "Name the file that --out-key wrote, or a bundle.")
@@ -257,7 +258,7 @@ def _passphrase(file: Path | None, *, confirm: bool = False) -> Passphrase:
             passphrase = text.encode()
         else:
             with explained():
-                passphrase = file.read_bytes().partition(b"\n")[0].strip()
+                passphrase = read_bytes(file, SMALL).partition(b"\n")[0].strip()
         if not passphrase:
             raise PkiError("the passphrase is empty", "Give one.")
         return passphrase

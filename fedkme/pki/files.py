@@ -1,5 +1,6 @@
 """Files of identities: their permissions, their PEM blocks, and stamps that show a change."""
 
+import codecs
 import re
 import stat
 from pathlib import Path
@@ -9,7 +10,10 @@ PRIVATE, PUBLIC = 0o600, 0o644
 Stamp = tuple[tuple[int, int, int] | None, ...]
 """Modification time (ns), size (bytes) and inode of each file; None for a missing file."""
 
-_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n.*?-----END \1-----", re.DOTALL)
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(\s.*?)-----END \1-----", re.DOTALL)
+_LABELS = {"X509 CERTIFICATE": "CERTIFICATE", "NEW CERTIFICATE REQUEST": "CERTIFICATE REQUEST"}
+"""Labels of today by those that other tools write."""
+_COLUMNS = 64
 
 
 def stamp(*paths: Path) -> Stamp:
@@ -32,8 +36,35 @@ def key_mode(identity: Path) -> int:
 
 
 def pem_blocks(data: bytes) -> list[tuple[str, bytes]]:
-    """Label and text of each PEM block, in order; text between blocks is ignored."""
-    return [(match[1].decode(), match[0] + b"\n") for match in _BLOCK.finditer(data)]
+    """Label and text of each PEM block, in order, as every reader of PEM takes it.
+
+    Text between blocks is ignored; so are blanks, empty lines and line ends that editors and mails add, and
+    UTF-16.
+    """
+    matches = _BLOCK.finditer(pem_text(data))
+    blocks = ((_LABELS.get(match[1], match[1]), match[2]) for match in matches)
+    return [(label, _pem(label, content)) for label, content in blocks]
+
+
+def pem_text(data: bytes) -> str:
+    """Text of a file of PEM blocks."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if wide else "latin-1", "replace")
+
+
+def certificates_in(data: bytes) -> bytes:
+    """All certificates of a file, one behind the other; without any, the data, which no reader takes."""
+    return b"".join(block for label, block in pem_blocks(data) if label == "CERTIFICATE") or data
+
+
+def _pem(label: str, content: str) -> bytes:
+    """Text of a block in lines of equal length; an encrypted key may have a head, which stays."""
+    lines = [line.strip(" \t>") for line in content.splitlines()]
+    head = [line for line in lines if ":" in line]
+    base64 = "".join("".join(line.split()) for line in lines if ":" not in line)
+    body = [base64[start : start + _COLUMNS] for start in range(0, len(base64), _COLUMNS)]
+    parts = [f"-----BEGIN {label}-----", *head, *([""] if head else []), *body, f"-----END {label}-----", ""]
+    return "\n".join(parts).encode("latin-1")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 
 from fedkme.durable import create, make_folder, replace
 from fedkme.errors import PkiError, typed
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import (
     LOOPBACK,
@@ -79,7 +80,7 @@ class AuthorityFolder:
         """
         self.directory = directory
         try:
-            self.certificate = x509.load_pem_x509_certificate((directory / "authority.pem").read_bytes())
+            self.certificate = x509.load_pem_x509_certificate(read_bytes(directory / "authority.pem", SMALL))
             if not (directory / "issued").is_dir():
                 raise FileNotFoundError
         except (OSError, *MALFORMED):
@@ -89,7 +90,7 @@ class AuthorityFolder:
     def issued(self) -> list[x509.Certificate]:
         """All issued certificates, ordered by name and then by time."""
         files = (self.directory / "issued").glob("*.pem")
-        certificates = (x509.load_pem_x509_certificate(file.read_bytes()) for file in files)
+        certificates = (x509.load_pem_x509_certificate(read_bytes(file, SMALL)) for file in files)
         return sorted(
             certificates,
             key=lambda certificate: (name_of(certificate.subject), certificate.not_valid_before_utc),
@@ -97,7 +98,7 @@ class AuthorityFolder:
 
     def revoked(self) -> x509.CertificateRevocationList:
         """The revocation list that was signed last."""
-        return x509.load_pem_x509_crl((self.directory / "revoked.pem").read_bytes())
+        return x509.load_pem_x509_crl(read_bytes(self.directory / "revoked.pem", SMALL))
 
     def is_revoked(self, certificate: x509.Certificate) -> bool:
         """Check whether a certificate is on the list of revoked ones."""
@@ -141,7 +142,7 @@ class AuthorityFolder:
     def _in_file(self, path: Path) -> list[x509.Certificate]:
         file = path / "certificate.pem" if path.is_dir() else path
         try:
-            blocks = pem_blocks(file.read_bytes())
+            blocks = pem_blocks(read_bytes(file, SMALL))
             certificates = (
                 x509.load_pem_x509_certificate(pem) for label, pem in blocks if label == "CERTIFICATE"
             )
@@ -166,7 +167,7 @@ class AuthorityFolder:
         if self.certificate.not_valid_after_utc < now():
             raise PkiError(f"the authority in {self.directory} has expired", "Make another one.")
         with explained():
-            data = (self.directory / "key.pem").read_bytes()
+            data = read_bytes(self.directory / "key.pem", SMALL)
             lock = os.open(self.directory, os.O_RDONLY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)

@@ -13,13 +13,16 @@ from cryptography.hazmat.primitives import serialization
 
 from fedkme.durable import create, make_folder, replace
 from fedkme.errors import IdentityError
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.pki.certificates import MALFORMED, is_authority, now
-from fedkme.pki.files import PRIVATE, PUBLIC, key_file, key_mode, pem_blocks, stamp
+from fedkme.pki.files import PRIVATE, PUBLIC, certificates_in, key_file, key_mode, pem_blocks, stamp
 
 if TYPE_CHECKING:  # `fedkme pki` opens no connection
     import grpc
 
 IDENTITY_FILES = ("certificate.pem", "key.pem", "authority.pem")
+_KEY = "PRIVATE KEY"
+"""End of the label of a key, of whatever kind."""
 _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certificate, key and authority.pem."
 
 
@@ -143,14 +146,16 @@ def refuse_open_key(path: Path) -> None:
 
 
 def _from_folder(folder: Path) -> Identity:
-    return Identity(*((folder / name).read_bytes() for name in IDENTITY_FILES))
+    chain, key, authority = (read_bytes(folder / name, SMALL) for name in IDENTITY_FILES)
+    keys = [block for label, block in pem_blocks(key) if label.endswith(_KEY)]
+    return Identity(certificates_in(chain), keys[0] if keys else key, certificates_in(authority))
 
 
 def _from_bundle(path: Path) -> Identity:
     key, chain, authority = b"", b"", b""
     try:
-        for label, block in pem_blocks(path.read_bytes()):
-            if label.endswith("PRIVATE KEY"):
+        for label, block in pem_blocks(read_bytes(path, SMALL)):
+            if label.endswith(_KEY):
                 key = key or block
             elif label == "CERTIFICATE":
                 certificate = x509.load_pem_x509_certificate(block)
@@ -168,6 +173,9 @@ def _from_bundle(path: Path) -> Identity:
 
 
 def _check(identity: Identity, path: Path, current: bool) -> None:
+    if b"ENCRYPTED" in identity.key:
+        cause = f"the key in {path} has a passphrase, and a party starts without anybody to type it"
+        raise IdentityError(cause, "Write it without one: `openssl pkey -in KEY -out NEWKEY`.")
     try:
         certificate = identity.leaf
         key = serialization.load_pem_private_key(identity.key, password=None)

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from fedkme.errors import IdentityError
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.pki.certificates import (
     MALFORMED,
     check_name,
@@ -46,7 +47,9 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
         IdentityError: the file is no request, its key is weak, or it is not signed with that key.
     """
     try:
-        request = x509.load_pem_x509_csr(path.read_bytes())
+        blocks = [pem for label, pem in pem_blocks(read_bytes(path, SMALL)) if label == "CERTIFICATE REQUEST"]
+        (pem,) = blocks  # none, or several, are no request
+        request = x509.load_pem_x509_csr(pem)
         sound = request.is_signature_valid and _strong(request.public_key())
     except OSError as error:
         raise IdentityError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
@@ -87,7 +90,7 @@ def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
         IdentityError: the reply is another authority's, or for another key.
     """
     try:
-        blocks = [block for label, block in pem_blocks(reply.read_bytes()) if label == "CERTIFICATE"]
+        blocks = [block for label, block in pem_blocks(read_bytes(reply, SMALL)) if label == "CERTIFICATE"]
         certificate, authority = (x509.load_pem_x509_certificate(block) for block in blocks)
         public = certificate.public_key()
     except OSError as error:

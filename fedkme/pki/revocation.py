@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPub
 from cryptography.x509 import CertificateRevocationList
 
 from fedkme.errors import IdentityError
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.pki.certificates import MALFORMED, ends_soon, expiry, is_issued_by, name_of, now, serial_of
-from fedkme.pki.files import pem_blocks, stamp
+from fedkme.pki.files import pem_blocks, pem_text, stamp
 
 _LABEL = "X509 CRL"
 _REMEDY = "Copy the authority's newest revoked.pem there (fedkme pki revoke signs it again)."
@@ -122,7 +123,7 @@ class Revocation:
 
     def _parsed(self) -> list[CertificateRevocationList]:
         try:
-            data = self._path.read_bytes()
+            data = read_bytes(self._path, SMALL)
             blocks = [block for label, block in pem_blocks(data) if label == _LABEL]
             lists = [x509.load_pem_x509_crl(block) for block in blocks]
         except OSError as error:
@@ -130,7 +131,7 @@ class Revocation:
             raise IdentityError(cause, _REMEDY) from None
         except MALFORMED:
             lists = []
-        if not lists or len(lists) != data.count(f"-----BEGIN {_LABEL}".encode()):
+        if not lists or len(lists) != pem_text(data).count(f"-----BEGIN {_LABEL}"):
             raise IdentityError(f"{self._path} is no revocation list, or is cut off", _REMEDY)
         return lists
 

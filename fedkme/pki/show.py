@@ -6,6 +6,7 @@ from pathlib import Path
 from cryptography import x509
 
 from fedkme.errors import PkiError
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.pki.certificates import (
     MALFORMED,
     expiry,
@@ -20,6 +21,7 @@ from fedkme.pki.files import pem_blocks
 from fedkme.pki.folder import AuthorityFolder
 from fedkme.pki.identity import IDENTITY_FILES
 
+_LABELS = ("CERTIFICATE", "CERTIFICATE REQUEST", "X509 CRL")
 Facts = Mapping[str, str]
 """Facts of one certificate, request, key or list, by name."""
 _STATE = "state"
@@ -100,8 +102,8 @@ def _list(revoked: x509.CertificateRevocationList) -> Facts:
 
 def _file(path: Path) -> Iterator[Facts]:
     try:
-        blocks = pem_blocks(path.read_bytes())
-        if not blocks:
+        blocks = pem_blocks(read_bytes(path, SMALL))
+        if not any(label in _LABELS or label.endswith("PRIVATE KEY") for label, _ in blocks):
             raise ValueError
         for label, block in blocks:
             if label == "CERTIFICATE":

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import LedgerError, ProtocolError, on_disk
+from fedkme.inputs import read_bytes
 from fedkme.privacy.events import Disclosure, disclosure_from_json
 from fedkme.store import Archive, Store
 from fedkme.store.archives import read_archive
@@ -270,7 +271,7 @@ def _ledger_text(path: Path) -> bytes:
 
         return "".join(f"{line}\n" for line in ledger_lines(path)).encode("ascii", errors="replace")
     with on_disk(f"{path} cannot be read", "Give a run's folder.", LedgerError):
-        text = path.read_bytes()
+        text = read_bytes(path)
     return _expand_archives(path, text) if text.startswith(b'{"archives":') else text
 
 

@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedkme.errors import ArchiveError
+from fedkme.inputs import read_bytes
 from fedkme.store.base import LedgerLine
 
 _KEEP = "Bring the file back from a backup; budgets, new runs and the ledger's chain go on without it."
@@ -69,7 +70,7 @@ def read_archive(file: Path, digest: str) -> Contents:
         ArchiveError: the file is missing, cannot be read, or was changed.
     """
     try:
-        content = file.read_bytes()
+        content = read_bytes(file)
     except FileNotFoundError:
         raise gone(file.name) from None
     except OSError as error:

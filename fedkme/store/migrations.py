@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedkme.errors import StoreError
+from fedkme.inputs import read_text
 
 Step = tuple[str, ...]
 """Statements that bring a store from one version to the next, in one transaction."""
@@ -14,7 +15,7 @@ Step = tuple[str, ...]
 
 def _steps(name: str) -> tuple[Step, ...]:
     """Read steps from their file, in which each statement is a paragraph."""
-    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    text = read_text(Path(__file__).with_name(name))
     parts = [part.split("\n\n")[1:] for part in text.split("\n-- step ")[1:]]
     return tuple(tuple(_without_notes(statement) for statement in part) for part in parts)
 

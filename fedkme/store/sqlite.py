@@ -140,6 +140,8 @@ class SqliteStore(SqlStore):
     def _hold(self, undo: contextlib.ExitStack, path: Path) -> None:
         """Lock the file for this process; the operating system releases the lock when the process dies."""
         try:
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise OSError(errno.EINVAL, "it is a pipe or a device, where a file belongs")
             lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
             undo.callback(os.close, lock)
             try:

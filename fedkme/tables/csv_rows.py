@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, TypeVar, cast
 
 from fedkme.errors import DataError
+from fedkme.inputs import open_input
 from fedkme.tables.cells import Cells, as_seen, column_names
 from fedkme.tables.data_file import DataFile, whose
 
@@ -35,11 +36,13 @@ class Part:
         columns: cells of each column by name; text has no spaces around it.
         lines: number of the line on which each row begins.
         ragged: lines with more or fewer cells than the header; they are not among the rows.
+        unnamed: each row begins with a name of the row, for which the header has no cell.
     """
 
     columns: Mapping[str, Cells]
     lines: Sequence[int]
     ragged: Sequence[int]
+    unnamed: bool = False
 
 
 def read_parts(file: DataFile, party: str) -> Iterator[Part]:
@@ -56,22 +59,25 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
     try:
         with open_text(file.path, file.encoding, f"{party}: ") as text:
             above = sum(1 for _ in islice(text, file.skip))
-            numbered = _numbered(text, above, file, party)
+            start = [*islice(text, _LOOKED_AT)]
+            numbered = _numbered(chain(start, text), above, file, party)
             if file.skip_end:
                 numbered = _without_end(numbered, file.skip_end)
             header = header_of(next(numbered, ([], 0))[0])
             ahead = [*islice(numbered, _LOOKED_AT)]
             while header and not header[-1] and not (any(header) and _has_cells(ahead, len(header) - 1)):
                 header.pop()  # the line ends in separators
+            given = len(header)
             if not header:
                 raise DataError(
                     f"{whose(party, file.path)} has no header",
                     "Make the first line the names of the columns.",
                 )
             header, numbered = (
-                with_row_names(header, [row for row, _ in ahead], file.sep),
+                with_row_names(header, [row for row, _ in ahead], file.sep, quoted=are_quoted(start)),
                 chain(ahead, numbered),
             )
+            unnamed = len(header) > given
             first, header = header, column_names(header, party, str(file.path))
             rows: list[list[str]] = []
             lines: list[int] = []
@@ -88,9 +94,9 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
                 else:
                     ragged.append(line)
                 if len(rows) == PART_ROWS:
-                    yield Part(_columns(rows, header), lines, ragged)
+                    yield Part(_columns(rows, header), lines, ragged, unnamed)
                     rows, lines, ragged = [], [], []
-            yield Part(_columns(rows, header), lines, ragged)
+            yield Part(_columns(rows, header), lines, ragged, unnamed)
     except UnicodeError:
         line = _undecodable(file)
         cause = f"{whose(party, file.path)} is not a CSV file in {file.encoding.upper()}, line {line}"
@@ -98,7 +104,7 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
         raise DataError(cause, remedy) from None
 
 
-def _numbered(text: TextIO, above: int, file: DataFile, party: str) -> Iterator[tuple[list[str], int]]:
+def _numbered(text: Iterable[str], above: int, file: DataFile, party: str) -> Iterator[tuple[list[str], int]]:
     """Rows that are not empty, each with the number of the line on which it begins."""
     reader = csv.reader(text, delimiter=file.sep, skipinitialspace=file.sep == " ", strict=True)
     line = above + 1
@@ -148,8 +154,7 @@ def open_bytes(path: Path, whose: str = "") -> Iterator[BinaryIO]:
         DataError: it is a zip archive, as Excel workbooks are, or its compression is cut or damaged.
         OSError: the file cannot be read.
     """
-    file_path = Path(str(path).replace("\0", "\ufffd"))  # a path with NUL is no file, not a crash
-    with file_path.open("rb") as file:
+    with open_input(path) as file:
         packed = file.peek(2).startswith(b"\x1f\x8b")
         if file.peek(4).startswith(b"PK\x03\x04"):
             cause = f"{whose}{path} is a zip archive or an Excel workbook"
@@ -166,17 +171,24 @@ def header_of(row: Iterable[str]) -> list[str]:
     return [as_seen(cell.strip()) for cell in row]
 
 
-def with_row_names(header: list[str], rows: Sequence[Sequence[str]], sep: str) -> list[str]:
+def are_quoted(lines: Iterable[str]) -> bool:
+    """Check whether each line begins with a quote, as those that R writes."""
+    return all(line.startswith('"') for line in lines if line.strip())
+
+
+def with_row_names(
+    header: list[str], rows: Sequence[Sequence[str]], sep: str, *, quoted: bool = False
+) -> list[str]:
     """Complete the header of a table as R writes it: each row begins with its name, which no header has.
 
-    Where commas stand between cells, one more in each row may be of decimals.
+    Where commas stand between cells, one more in each row may be of decimals, unless names are quoted.
     """
     rows = rows[:_LOOKED_AT]
     wider = all(len(row) == len(header) + 1 for row in rows) and not all(_blank(row[-1:]) for row in rows)
     named = (
         wider and len({row[0] for row in rows}) == len(rows) > 1 and not any(_blank(row[:1]) for row in rows)
     )
-    return ["", *header] if named and sep != "," and all(header) else header
+    return ["", *header] if named and (quoted or sep != ",") and all(header) else header
 
 
 def bare_cells(cells: Iterable[str]) -> list[str]:

@@ -264,10 +264,14 @@ def check_names(
     missing = sorted(set(needed) - set(present))
     if missing:
         cause = f"{party}: the file has no {what} {some(missing, MOST_MISSING)}"
-        remedy = f"Say with 'from' what the file calls it, add it, or take the schema of this file's {what}s."
+        remedy = "Say with 'from' what the file calls it, add it, or take the schema of this file's columns."
         if len(missing) == len(set(needed)) and any(map(_is_value, present)):
             cause = f"{party}: the first line of the file has no names of columns"
             remedy = f"Write them above the rows: {some(list(needed), MOST_MISSING)}."
+        elif what == "array":
+            remedy = "Write it with numpy.savez(FILE, x=rows, y=labels)."
+        elif not present:
+            cause, remedy = f"{party}: the file has no columns", "Write it again, with its columns."
         elif len(present) == 1 < len(needed):
             remedy = (
                 "It has one column: say with 'sep' what stands between cells; `fedkme schema check` finds it."
@@ -276,7 +280,8 @@ def check_names(
     extra = sorted(set(present) - set(needed) - set(allowed))
     if extra:
         cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"
-        raise DataError(cause, "List it under 'ignore' of the file's settings or of the schema.")
+        where = "the schema" if what == "array" else "the file's settings or of the schema"
+        raise DataError(cause, f"List it under 'ignore' of {where}.")
 
 
 def _is_value(name: str) -> bool:

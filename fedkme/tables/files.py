@@ -6,7 +6,6 @@ file holds named columns as people write them, categories and classes by name.
 
 import itertools
 import re
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedkme import durable
 from fedkme.errors import DataError, MissingDependencyError
+from fedkme.inputs import open_input
 from fedkme.tables import conversion, data_file
 from fedkme.tables.cells import Cells, cells_of, column_names, columns_of, texts
 from fedkme.tables.csv_rows import Part, read_parts
@@ -295,7 +295,7 @@ def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:
         DataError: the file is missing, is not an .npz or holds pickled objects.
     """
     try:
-        with HEADERS, path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with HEADERS, open_input(path) as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
             raise TypeError  # numpy gives other members as bytes
@@ -303,9 +303,8 @@ def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:
     except OSError as error:
         raise _unreadable(path, party, error) from None
     except MALFORMED:
-        raise DataError(
-            f"{data_file.whose(party, path)} is not an .npz of plain arrays", "Write it with numpy.savez."
-        ) from None
+        remedy = "Write it with numpy.savez, of arrays of numbers: objects are none."
+        raise DataError(f"{data_file.whose(party, path)} is not an .npz of plain arrays", remedy) from None
 
 
 def read_columns(source: Source, party: str) -> dict[str, Cells]:
@@ -359,7 +358,9 @@ def _read_parquet(path: Path, party: str) -> dict[str, Cells]:
         cause = f"{party}: reading {path} needs the package pyarrow"
         raise MissingDependencyError(cause, "Run: pip install 'fedkme[sim]'.") from None
     try:
-        parts = "hive" if stat.S_ISDIR(path.stat().st_mode) else None  # a folder of files
+        parts = "hive" if path.is_dir() else None  # a folder of files
+        if parts is None:
+            open_input(path).close()  # pyarrow would wait for what a named pipe brings
         frame = parquet.read_table(path, partitioning=parts, coerce_int96_timestamp_unit="us")
     except (ArrowException, ValueError, MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:

@@ -14,6 +14,7 @@ from typing import cast, get_args
 
 from fedkme.durable import create
 from fedkme.errors import ConfigError
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.party import host_and_port, is_loopback
 from fedkme.pki.files import PRIVATE
 from fedkme.watch.state import Role, Viewer
@@ -90,7 +91,7 @@ def read_secret(path: Path) -> bytes:
     try:
         if not path.exists():
             create(path, f"{secrets.token_urlsafe(_LEAST)}\n".encode(), PRIVATE)
-        secret = path.read_bytes().strip()
+        secret = read_bytes(path, SMALL).strip()
     except OSError as error:
         cause = f"the secret of the page {path} cannot be read or made: {error.strerror}"
         raise ConfigError(cause, "Correct 'page_secret'.") from None

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from fedkme.errors import ConfigError, FedkmeError
+from fedkme.inputs import read_text
 from fedkme.pages.html import FINISHED, POLICY, STYLE
 from fedkme.watch.access import Access, PageAddress
 from fedkme.watch.page import page_of
@@ -46,7 +47,7 @@ _MOST_FORM = 1 << 20
 """Bytes of a submission, at most."""
 _MOST_FIELDS = 1000
 _COOKIE = "fedkme-page"
-_SCRIPT = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+_SCRIPT = read_text(Path(__file__).with_name("page.js"))
 _POLICY = "Content-Security-Policy"
 _HEADERS = {
     _POLICY: "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "

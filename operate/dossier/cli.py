@@ -7,6 +7,7 @@ import typer
 
 from fedkme.durable import make_folder, replace
 from fedkme.errors import on_disk
+from fedkme.inputs import read_text
 from fedkme.verbs import AsJson, Verbs, print_json
 from operate.dossier.facts import MISSING, read_facts
 from operate.dossier.papers import papers_of
@@ -55,7 +56,7 @@ def _write_missing(home: Path, papers: dict[str, str]) -> dict[str, str]:
         make_folder(home)
         for name, text in papers.items():
             if (home / name).exists():
-                existing[name] = (home / name).read_text(encoding="utf-8")
+                existing[name] = read_text(home / name)
             else:
                 replace(home / name, text.encode())
     return existing

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.errors import ConfigError, LedgerError
+from fedkme.inputs import read_text
 from fedkme.ledgers.figures import check_figures
 from fedkme.ledgers.ledger_set import LedgerSet, read_ledgers
 from fedkme.ledgers.reconcile import verify
@@ -116,7 +117,7 @@ def _check(folder: Path) -> None:
 
 
 def _plain(path: Path) -> Mapping[str, Any]:
-    values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    values: Mapping[str, Any] = json.loads(read_text(path)) if path.is_file() else {}
     return values
 
 

@@ -9,6 +9,7 @@
 
 import csv
 import hashlib
+import io
 import json
 import math
 import os
@@ -19,6 +20,7 @@ from string import Template
 from typing import Any
 
 from fedkme import __version__
+from fedkme.inputs import open_input, read_bytes, read_text
 from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.verdict import lines_of
 from operate.dossier.facts import MISSING, Facts
@@ -50,7 +52,7 @@ def papers_of(facts: Facts, home: Path) -> dict[str, str]:
 
 
 def _filled(name: str, words: Words) -> str:
-    lines = map(Template, Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines())
+    lines = map(Template, read_text(Path(__file__).with_name(name)).splitlines())
     kept = (line for line in lines if None not in {words[key] for key in line.get_identifiers()})
     return "".join(f"{line.substitute(words)}\n" for line in kept)
 
@@ -199,13 +201,13 @@ def _file(path: Path, home: Path) -> dict[str, Any]:
         "contentUrl": Path(os.path.relpath(path, home)).as_posix(),
         "contentSize": f"{path.stat().st_size} B",
         "encodingFormat": "text/csv" if path.suffix == ".csv" else "application/x-npz",
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "sha256": hashlib.sha256(read_bytes(path)).hexdigest(),
     }
 
 
 def _records(path: Path) -> dict[str, Any]:
     """Describe the columns of a table, with types inferred from cells; no value is included."""
-    with path.open(encoding="utf-8", newline="") as lines:
+    with io.TextIOWrapper(open_input(path), "utf-8", newline="") as lines:
         header, *rows = csv.reader(lines)
     cells = zip(*rows, strict=True) if rows else ((),) * len(header)
     fields = [

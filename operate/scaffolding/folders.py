@@ -15,6 +15,7 @@ from fedkme.config import toml_text
 from fedkme.drafts.checking import settings_seen
 from fedkme.durable import create
 from fedkme.errors import ConfigError
+from fedkme.inputs import read_text
 from fedkme.party import Role, fault_of_name
 from fedkme.tables.data_file import DataFile, stem_of
 from fedkme.tables.schema import load_schema
@@ -173,4 +174,4 @@ def make(folder: Path, files: Mapping[str, str], there: bool = False) -> None:
 
 
 def _template(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
+    return read_text(_HERE / name)

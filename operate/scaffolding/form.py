@@ -17,6 +17,7 @@ from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.writing import text_of
 from fedkme.durable import replace
 from fedkme.errors import ConfigError, FedkmeError
+from fedkme.inputs import read_text
 from fedkme.pages.html import Html, about, banner, document, joined, note, table, tag
 from operate.scaffolding.folders import SCENARIO, SCHEMA, make, scenario_of
 from operate.schema_cli import checked_files
@@ -127,7 +128,7 @@ class SimulationForm:
         """Second page: the schema, which can be edited, and what the check of the files found."""
         findings, fits = (faults, False) if faults else _checked(made, fix=True)
         mended = "Every file fits: what is found below is mended, in this schema or in the file's settings."
-        text = (made / SCHEMA).read_text(encoding="utf-8")
+        text = read_text(made / SCHEMA)
         hidden = (
             tag("input", type="hidden", name=name, value=value)
             for name in _CHOSEN

@@ -20,6 +20,7 @@ from typing import Any
 
 from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError, StoreError, on_disk
+from fedkme.inputs import SMALL, read_bytes
 from fedkme.store import Store
 
 MOST_ASKED = 32
@@ -153,7 +154,7 @@ def _read(folder: Path) -> list[Approval]:
 
 def _approval(path: Path) -> Approval:
     try:
-        plain: dict[str, Any] = json.loads(path.read_bytes())
+        plain: dict[str, Any] = json.loads(read_bytes(path, SMALL))
         approval = Approval(**plain)
         numbers = ((approval.rows, 0), (approval.runs, 1))
         whole = all(type(value) is int and value >= least for value, least in numbers)

@@ -20,6 +20,7 @@ from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.edits import Change, SchemaChange, edited, place_of, plain_schema
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.errors import ConfigError
+from fedkme.inputs import read_text
 from fedkme.pages.html import joined, plain_table, tag
 from fedkme.tables.data_file import DataFile
 from sim.api.drafts import SchemaDraft
@@ -136,7 +137,7 @@ def _draft_of(schema: SchemaLike) -> SchemaDraft:
         values = plain_schema(path)
         if path.suffix == ".json":
             return SchemaDraft.of(values)
-        return SchemaDraft(path.read_text(encoding=UTF_8))
+        return SchemaDraft(read_text(path, encoding=UTF_8))
     if schema is None:
         raise ConfigError("there is no schema", NO_SCHEMA)
     return SchemaDraft.of(schema)

@@ -18,6 +18,7 @@ from fedkme.answers.correlations import Target
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError, QuestionError, typed
+from fedkme.inputs import read_text
 from fedkme.moments.discriminant import Discriminant, Shape, discriminant_of
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema
@@ -147,7 +148,7 @@ class ReleaseResult:
     @property
     def card(self) -> Card:
         """The data card: mechanism, epsilon, settings, and utility measured without reading a row."""
-        return Card(self._card("md").read_text(encoding="utf-8"))
+        return Card(read_text(self._card("md")))
 
     @cached_property
     def schema(self) -> Schema:
@@ -280,7 +281,7 @@ class ReleaseResult:
     @cached_property
     def report(self) -> str:
         """The report: `report.html` of the folder, one HTML page that loads nothing."""
-        return (self.folder / "report.html").read_text(encoding="utf-8")
+        return read_text(self.folder / "report.html")
 
     def __repr__(self) -> str:
         why = f" ({self.why})" if self.why else ""

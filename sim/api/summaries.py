@@ -16,6 +16,7 @@ from consumer.results import EVALUATION, SUMMARY, TRAIN, alone, place_of
 from consumer.summary.forms import REPEATS, WEIGHTED, added_name
 from consumer.target.training import MODELS
 from fedkme.errors import DataError, FedkmeWarning
+from fedkme.inputs import read_text
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table, table_from_arrays
@@ -162,7 +163,7 @@ class SummaryResult:
     @cached_property
     def report(self) -> str:
         """The report: `report.html` of the folder, one HTML page that loads nothing."""
-        return place_of(self.folder, "report.html").read_text(encoding="utf-8")
+        return read_text(place_of(self.folder, "report.html"))
 
     def __repr__(self) -> str:
         return f"SummaryResult({len(self._table(SUMMARY))} rows in {self.folder}). {self._outcome()}"

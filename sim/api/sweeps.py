@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedkme.inputs import read_text
 from sim.api.views import framed
 from sim.sweep.run import PAGE
 from sim.sweep.table import FILE
@@ -47,7 +48,7 @@ class SweepTable:
     @cached_property
     def report(self) -> str:
         """The page: `sweep.html` of the folder, one HTML document that loads nothing."""
-        return (self.folder / PAGE).read_text(encoding="utf-8")
+        return read_text(self.folder / PAGE)
 
     def __repr__(self) -> str:
         return f"SweepTable({len(self.rows)} runs in {self.folder})"

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from fedkme import durable
 from fedkme.errors import ConfigError, ConnectionFailedError, DataError, on_disk
+from fedkme.inputs import open_input
 from sim.data.catalogue import Original, PublicSet, content_of
 
 TIMEOUT_S = 60.0
@@ -99,7 +100,7 @@ def from_folder(original: Original, folder: Path) -> bytes:
         DataError: it is not there, or is another file.
     """
     path = folder / original.name
-    with on_disk(f"{path} cannot be read", "Bring it into that folder.", DataError), path.open("rb") as file:
+    with on_disk(f"{path} cannot be read", "Bring it into that folder.", DataError), open_input(path) as file:
         content = file.read(original.size + 1)
     if fault := _fault(original, content):
         raise DataError(f"{path}: {fault}", "Bring it again.")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.errors import FedkmeError, PartyFailedError, error_of
+from fedkme.inputs import read_text
 from fedkme.ops.supervision import LINE_LIMIT
 from sim.engines.template import ENVIRONMENT, Forked, Template
 
@@ -114,7 +115,7 @@ class Child:
         """Make the error for a party that ended with `status`."""
         if self.failure is not None:
             return self.failure
-        lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = read_text(errors, errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
         return PartyFailedError(
             f"{self.party} {how_ended(status)}{last}", f"Its standard error is in {errors}."

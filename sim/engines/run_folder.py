@@ -17,6 +17,7 @@ from fedkme import durable
 from fedkme.config import dump_toml
 from fedkme.errors import ConfigError, StoreError, on_disk, typed
 from fedkme.heads.files import write_heads
+from fedkme.inputs import read_text
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.store import Store, open_store
 from fedkme.store.reading import SqliteReader
@@ -110,7 +111,7 @@ def is_under_way(directory: Path) -> bool:
 def _failed(directory: Path) -> bool:
     """Check whether a folder has a run that ended with a failure."""
     try:
-        metrics = json.loads((directory / "metrics.json").read_text(encoding="utf-8"))
+        metrics = json.loads(read_text(directory / "metrics.json"))
     except (OSError, ValueError):
         return False
     return (directory / "record.json").exists() and bool(metrics.get("code"))
@@ -231,4 +232,4 @@ def _write(store: Store, target: Path) -> None:
 def read_record(directory: Path) -> Mapping[str, Any] | None:
     """Read the curator's record of the run; None if the run ended before it had a record."""
     path = directory / "record.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return json.loads(read_text(path)) if path.exists() else None

@@ -1,6 +1,7 @@
 """metrics.json: the stable figures of a run (docs/metrics.md explains each figure)."""
 
 import csv
+import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
 from curator.summary.auctions.privauction import PrivAuctionSettings
+from fedkme.inputs import open_input
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import Event
@@ -193,7 +195,7 @@ def read_rounds(directory: Path) -> list[dict[str, str]]:
     path = directory / "rounds.csv"
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
+    with io.TextIOWrapper(open_input(path), "utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 

@@ -20,6 +20,7 @@ from consumer.results import EVALUATION, SUMMARY, place_of
 from consumer.summary.forms import REPEATS, WEIGHTED
 from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 from fedkme.features.domain import Domain
+from fedkme.inputs import read_bytes
 from fedkme.tables.cells import date_of
 from fedkme.tables.files import read_arrays
 from fedkme.tables.numbers import Numeric
@@ -132,7 +133,7 @@ def _advised_form(folder: Path) -> str | None:
     """Name of the form of a summary that the consumer's verdict advises; None without rows."""
     grades: dict[str, str] = {}
     if (evaluation := place_of(folder, EVALUATION)).exists():
-        grades = (json.loads(evaluation.read_bytes()).get("verdict") or {}).get("grades") or {}
+        grades = (json.loads(read_bytes(evaluation)).get("verdict") or {}).get("grades") or {}
     there = [form for form, name in _FORMS.items() if place_of(folder, name).exists()]
     if not place_of(folder, SUMMARY).exists():
         return None

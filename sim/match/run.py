@@ -34,6 +34,7 @@ from fedkme.drafts.checking import line_that_reads
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, on_disk
+from fedkme.inputs import read_bytes
 from fedkme.ops.threads import one_thread
 from fedkme.pages.html import number
 from fedkme.party import load_settings
@@ -202,7 +203,7 @@ def drawn_rows(release: Path, schema: Schema, count: int, shown: Follower) -> Ta
     """
     path = release / RELEASE
     with on_disk(f"{path} cannot be read", "Give the folder of a release.", DataError):
-        data = path.read_bytes()
+        data = read_bytes(path)
     synthetic = release / SYNTHETIC
     there = load_table(synthetic, schema, "the release") if synthetic.exists() else None
     if there is not None and len(there) >= count:
@@ -283,7 +284,7 @@ def _about(release: Path) -> dict[str, Any]:
     if metrics.exists():
         facts = read_object(metrics)
     elif card is not None:
-        method = protocol_of((release / RELEASE).read_bytes(), RELEASE)
+        method = protocol_of(read_bytes(release / RELEASE), RELEASE)
         facts = received_release(CONSUMER, method, read_object(card))
     own = [
         {

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
+from fedkme.inputs import read_text
 from fedkme.pages.html import number
 from fedkme.verbs import table_of
 from sim.evaluation.metrics import FORMS
@@ -66,7 +67,7 @@ def table_of_runs(runs: Sequence[PastRun]) -> Table:
 def _found(folder: Path) -> Iterator[PastRun]:
     for file in folder.glob("*/metrics.json"):
         try:
-            metrics = json.loads(file.read_text(encoding="utf-8"))
+            metrics = json.loads(read_text(file))
             ended = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
             yield _read(metrics, str(file.parent), ended)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -14,6 +14,7 @@ from rich.text import Text
 from fedkme import __version__
 from fedkme.config import load_json
 from fedkme.errors import ConfigError
+from fedkme.inputs import read_text
 from fedkme.pages.html import number
 from fedkme.tables.files import read_arrays
 from fedkme.verbs import table_of
@@ -71,7 +72,7 @@ def fault_of_report(directory: Path) -> tuple[str, str]:
     Raises:
         ConfigError: see `write_report`.
     """
-    text = (directory / REPORT).read_text(encoding="utf-8", errors="replace")
+    text = read_text(directory / REPORT, errors="replace")
     made = re.search(r"<footer>fedkme (\S+)</footer>", text)
     if made is not None and made[1] != __version__:
         return "", f"fedkme {made[1]}, which made it"
@@ -134,7 +135,7 @@ def page_of_release(directory: Path, metrics: formatting.Metrics, owner_rows: Ma
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    return read_text(path) if path.exists() else ""
 
 
 def _read_metrics(path: Path, required: Mapping[str, type], optional: Mapping[str, type]) -> dict[str, Any]:

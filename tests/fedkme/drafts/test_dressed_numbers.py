@@ -277,3 +277,29 @@ def test_numbers_of_two_units_in_a_column_are_never_read_as_one(
     else:
         with pytest.raises(DataError, match="far apart, as in two units, rows: "):
             load_table(file, schema, "north")
+
+
+@pytest.mark.parametrize(("sep", "cell"), [(",", "54,700,217"), (",", "19,700,217"), (";", "19.700.217")])
+def test_a_few_numbers_with_signs_between_thousands_are_no_days(tmp_path: Path, sep: str, cell: str) -> None:
+    # A sample of one row was drafted as days of the year 5470, which the file's own settings refused.
+    path = tmp_path / "rows.csv"
+    write(path, sep, v=[cell], w=[3])
+    drafted = draft(path)
+    assert drafted.schema().columns[0].kind == "numeric"
+    table = load_table(drafted.files[0], drafted.schema(), "north")
+    assert table.values[0, 0] == float(cell.replace(",", "").replace(".", ""))
+
+
+def test_days_without_signs_stay_days(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    write(path, v=["19700217"], w=[3])
+    assert draft(path).schema().columns[0].format == "%Y%m%d"
+
+
+def test_a_column_with_signs_between_millions_is_read_beside_decimal_commas(tmp_path: Path) -> None:
+    # It was left out: "numbers with decimal commas, or signs between thousands".
+    path, numbers = tmp_path / "rows.csv", [1_000_000 + 7919 * n * n for n in range(40)]
+    write(path, ";", v=[f"{number:,}" for number in numbers], w=[f"{n},5" for n in range(40)])
+    drafted = draft(path)
+    table = load_table(drafted.files[0], drafted.schema(), "north")
+    np.testing.assert_array_equal(table.values[:, 0], numbers)

@@ -217,3 +217,49 @@ def test_days_with_a_few_cells_that_are_none_are_days(tmp_path: Path, none: str,
     assert (column.kind, column.nullable) == ("date", True)
     assert none in column.na
     assert load_table(drafted.files[0], drafted.schema(), "north").values.shape == (120, 3)
+
+
+WIDE = [[*row, "xyz"[n % 3]] for n, row in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize("names", [HEADER, HEADER[:2], ["name", "sex", "bmi"]])
+@pytest.mark.parametrize("sep", [",", ";"])
+def test_a_header_with_too_few_names_is_no_title(tmp_path: Path, names: list[str], sep: str) -> None:
+    # The first row became the header, and its names were those of nothing.
+    path = tmp_path / "short.csv"
+    path.write_text(text(names, *WIDE).replace(",", sep), encoding="utf-8")
+    with pytest.raises(DataError, match="nothing but lines with more or fewer cells than the header"):
+        draft(path)
+    assert detect_file(path).skip == 0
+
+
+@pytest.mark.parametrize(
+    ("above", "header"),
+    [
+        (["Hospital", "North"], [*HEADER, "ward"]),
+        (["Beds", "North"], ["town", "2019", "2020", "2021"]),
+        (["Beds 2020"], [*HEADER, "ward"]),
+    ],
+)
+def test_a_title_above_a_header_stays_a_title(tmp_path: Path, above: list[str], header: list[str]) -> None:
+    path = tmp_path / "title.csv"
+    path.write_text(text(above, header, *WIDE), encoding="utf-8")
+    assert detect_file(path).skip == 1
+
+
+def test_rows_with_names_in_quotes_are_those_of_r_between_commas_too(tmp_path: Path) -> None:
+    rows = [f'"{n + 1}",{row[0]},"{row[1]}",{row[2]}' for n, row in enumerate(ROWS)]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(['"age","sex","bmi"', *rows]), encoding="utf-8")
+    assert_read(path)
+    (remark,) = draft(path).remarks
+    assert "one cell fewer than the rows, whose first are taken for their names" in remark
+
+
+@pytest.mark.parametrize("cell", ["1,234,567", "-12,5", "1.234,5"])
+def test_a_number_that_is_not_read_is_no_unit(tmp_path: Path, cell: str) -> None:
+    # "line 2 is no row: units or types below the header" was said of 1,234,567 among decimal commas.
+    rows = [[cell, "f"], *([f"{n},{n % 10}", "fm"[n % 2]] for n in range(40))]
+    path = tmp_path / "rows.csv"
+    path.write_text("".join(f"{';'.join(row)}\n" for row in [["dose", "sex"], *rows]), encoding="utf-8")
+    assert not any("is no row" in remark for remark in draft(path).remarks)

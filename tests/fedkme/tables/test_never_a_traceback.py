@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 from fedkme.config import load_json, load_toml
 from fedkme.drafts.checking import settings_seen
@@ -75,6 +75,9 @@ FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "no gzip": ("x.csv.gz", lambda path: path.write_bytes(b"\x1f\x8b\x08\0" + b"SECRET" * 9)),
     "cut gzip": ("x.csv.gz", lambda path: path.write_bytes(gzip.compress(b"a,k\n1,p\n" * 999)[:-20])),
     "empty": ("x.csv", lambda path: path.write_bytes(b"")),
+    "no columns": ("x.parquet", lambda path: parquet.write_table(pa.table({}), path)),
+    "Feather": ("x.parquet", lambda path: feather.write_feather(pa.table({"a": [1], "k": ["p"]}), path)),
+    "no arrays": ("x.npz", np.savez),
     "empty parquet": ("x.parquet", lambda path: path.write_bytes(b"")),
     "same name twice": (
         "x.parquet",
@@ -91,6 +94,7 @@ def test_a_file_that_is_wrong_is_one_error(tmp_path: Path, case: str) -> None:
         load_table(tmp_path / name, NUMBERS, "north")
     assert "north" in str(refused.value)
     assert "SECRET" not in str(refused.value)
+    assert "'from'" not in str(refused.value)  # no setting helps a file without columns, or of arrays
     with suppress(FedkmeError):  # EOFError of a cut .gz
         settings_seen(DataFile(path=tmp_path / name), NUMBERS)
     with suppress(FedkmeError):
