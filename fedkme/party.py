@@ -23,7 +23,10 @@ Role = Literal["owner", "curator", "consumer"]
 LogFormat = Literal["text", "json"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_HOST = re.compile(r"[^\s:/@?#%&*\\\[\]\"'<>(){}|,;=]{1,253}")
+"""Names of hosts, also those of other scripts: a web address, or a sign by mistake, is none."""
 _PORT = re.compile(r"[0-9]{1,5}")
+_ADDRESS = "Write for example curator.example.org:7700, or [2001:db8::1]:7700 for an IPv6 address."
 _RUN_LETTERS = 128
 _OWN_WORDS: dict[Role, str] = {"curator": CURATOR, "consumer": CONSUMER}
 
@@ -170,9 +173,10 @@ def canonical(address: str) -> str:
     host, _, port = address.strip().rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not bare or (":" in bare and bare == host) or not _PORT.fullmatch(port) or int(port) > 65535:
-        remedy = "Write for example curator.example.org:7700, or [2001:db8::1]:7700 for an IPv6 address."
-        raise ConfigError(f"{address[:80]!r} is not host:port", remedy)
+        raise ConfigError(f"{address[:80]!r} is not host:port", _ADDRESS)
     number = _ip(bare)
+    if number is None and not _HOST.fullmatch(bare):
+        raise ConfigError(f"{address[:80]!r} is not host:port: {bare[:40]!r} is no name of a host", _ADDRESS)
     if number is None:
         return f"{bare.lower().removesuffix('.')}:{port}"
     return f"[{number}]:{port}" if number.version == 6 else f"{number}:{port}"

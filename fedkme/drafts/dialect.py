@@ -7,7 +7,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice, zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ from fedkme.tables.cells import MINUS
 from fedkme.tables.csv_rows import (
     are_quoted,
     bare_cells,
+    first_lines,
     header_of,
     no_csv,
     open_bytes,
@@ -91,7 +92,7 @@ def detect_file(path: Path) -> DataFile:
     with on_disk(f"{path} cannot be read", "Check the path.", DataError):
         encoding = _encoding(path)
         with open_text(path, encoding) as text:
-            lines = list(islice(text, _LINES))
+            lines = first_lines(text, _LINES, str(path))
             last = list(deque(chain(lines, text), _LAST))
     layout = layout_of(lines, last)
     if layout.longer:

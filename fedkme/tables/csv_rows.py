@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _LOOKED_AT = 100
 """Rows by which the header's form is told."""
+_MOST_OF_LINE = 1 << 24
 PART_ROWS = 4096
 """Rows of a part: few enough that garbage collection costs nothing noticeable."""
 
@@ -58,8 +59,8 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
     """
     try:
         with open_text(file.path, file.encoding, f"{party}: ") as text:
-            above = sum(1 for _ in islice(text, file.skip))
-            start = [*islice(text, _LOOKED_AT)]
+            above = len(first_lines(text, file.skip, whose(party, file.path)))
+            start = first_lines(text, _LOOKED_AT, whose(party, file.path))
             numbered = _numbered(chain(start, text), above, file, party)
             if file.skip_end:
                 numbered = _without_end(numbered, file.skip_end)
@@ -144,6 +145,21 @@ def open_text(path: Path, encoding: str, whose: str = "") -> Iterator[TextIO]:
         encoding = "utf-8-sig"
     with open_bytes(path, whose) as content:
         yield io.TextIOWrapper(content, encoding, newline="")
+
+
+def first_lines(text: TextIO, count: int, whose: str) -> list[str]:
+    """Read the next lines of a file, at most `count`.
+
+    Raises:
+        DataError: a line has no end, as in a file of zeros: nothing else would be read into memory, either.
+    """
+    lines: list[str] = []
+    while len(lines) < count and (line := text.readline(_MOST_OF_LINE)):
+        if len(line) == _MOST_OF_LINE:
+            cause = f"{whose} has a line of more than {_MOST_OF_LINE:,} letters"
+            raise DataError(cause, "Give a table of lines, with a header above its rows.")
+        lines.append(line)
+    return lines
 
 
 @contextmanager

@@ -88,6 +88,8 @@ _CAUSES: dict[str, tuple[type[FedkmeError], str, str]] = {
 """Kind of error, likely cause and remedy by gRPC's words for a failed attempt; the first that fits counts."""
 _REFUSED_BY_PROXY = re.compile(r"HTTP proxy returned response code (\d+)")
 _ASK_PROXY = "Look at the proxy's rules and log; 407 asks for USER:PASSWORD@ before its HOST."
+_SCHEMES = ("dns", "unix", "unix-abstract", "vsock", "ipv4", "ipv6", "xds")
+"""Names of hosts that gRPC would take for a scheme before a path."""
 _HUNG_UP = ("Socket closed", "recvmsg", "Connection reset")
 """gRPC's words for a connection that the other side closed after the handshake."""
 
@@ -149,6 +151,7 @@ async def dial(
         identity = identity.current()
     target = canonical(address)
     options = [*CLIENT_OPTIONS, *_proxy_options(target, proxy)]
+    target = f"dns:///{target}" if host_of(target) in _SCHEMES else target
     if identity is None:
         channel = grpc.aio.insecure_channel(target, options=options)
     else:

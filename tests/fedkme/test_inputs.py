@@ -13,7 +13,7 @@ import pytest
 from fedkme import inputs
 from fedkme.config import load_json, load_toml
 from fedkme.drafts.drafting import draft
-from fedkme.errors import ConfigError, FedkmeError
+from fedkme.errors import ConfigError, DataError, FedkmeError
 from fedkme.ops.logs import Log
 from fedkme.pki.identity import Identity
 from fedkme.pki.requests import read_request
@@ -66,6 +66,15 @@ def test_settings_and_certificates_have_a_bound(tmp_path: Path, reader: str) -> 
     path.touch()
     os.truncate(path, 1 << 40)  # a file of holes
     with pytest.raises(FedkmeError, match="it has more than 16 MiB"):
+        read(path)
+
+
+@pytest.mark.parametrize("read", [draft, lambda path: load_table(path, SCHEMA, "north")])
+def test_a_table_without_an_end_of_line_fills_no_memory(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    path = tmp_path / "a.csv"
+    path.touch()
+    os.truncate(path, 1 << 28)  # a file of holes
+    with pytest.raises(DataError, match="a line of more than 16,777,216 letters"):
         read(path)
 
 

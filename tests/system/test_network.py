@@ -136,6 +136,21 @@ async def test_error_34_names_the_variable_that_is_not_used(monkeypatch: pytest.
 SPELLINGS = ("[::1]:7", "[0:0:0:0:0:0:0:1]:7", "[0000::0001]:7", "[0:0::1]:7", "[::1]:07")
 
 
+async def test_a_host_named_as_a_scheme_of_grpc_is_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A service that was called "dns" in Docker was looked for as a host of the name "7700".
+    targets: list[str] = []
+
+    def channel(target: str, options: object) -> object:
+        targets.append(target)
+        raise RuntimeError
+
+    monkeypatch.setattr("grpc.aio.insecure_channel", channel)
+    for host in ("dns", "curator"):
+        with pytest.raises(RuntimeError):
+            await dial(f"{host}:7700", None, 0.1)
+    assert targets == ["dns:///dns:7700", "curator:7700"]
+
+
 @pytest.mark.parametrize("address", SPELLINGS)
 def test_all_spellings_of_an_address_are_one(address: str) -> None:
     assert canonical(address).partition("]")[0] == "[::1"
@@ -143,7 +158,17 @@ def test_all_spellings_of_an_address_are_one(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", ":7700", "::1:7700", "host", "host:", "host:x", "host:99999", "host:٣"]
+    "address",
+    [
+        *("", ":7700", "::1:7700", "host", "host:", "host:x", "host:99999", "host:٣"),
+        *(
+            "a b:7700",
+            "host/path:7700",
+            "user@host:7700",
+            "*:7700",
+            f"{'x' * 254}:7700",
+        ),  # "no curator answered"
+    ],
 )
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(ConfigError, match="is not host:port"):
