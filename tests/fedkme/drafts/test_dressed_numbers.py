@@ -293,7 +293,7 @@ def test_a_few_numbers_with_signs_between_thousands_are_no_days(tmp_path: Path, 
 def test_days_without_signs_stay_days(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     write(path, v=["19700217"], w=[3])
-    assert draft(path).schema().columns[0].format == "%Y%m%d"
+    assert draft(path).schema().columns[0].kind == "date"
 
 
 def test_a_column_with_signs_between_millions_is_read_beside_decimal_commas(tmp_path: Path) -> None:

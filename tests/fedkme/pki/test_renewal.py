@@ -163,7 +163,7 @@ def test_malformed_bundles_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
         with pytest.raises(IdentityError, match=words):
             Identity.load(path)
     path.write_bytes(ours.key_pem(b"phrase") + good.certificate + good.authority)
-    with pytest.raises(IdentityError, match="no PEM certificate or key"):
+    with pytest.raises(IdentityError, match="has a passphrase"):
         Identity.load(path)
     with pytest.raises(IdentityError, match="cannot be read"):
         Identity.load(tmp_path / "missing")
