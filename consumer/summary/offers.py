@@ -38,14 +38,16 @@ from fedkme.tables.table import Table
 def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | PoolModel | None, CountNoise]:
     """Menu from which D_v picks directions, and the noise of its counts, by the plan.
 
-    Picks cost a share of pure epsilon: there are none with Gaussian counts, or if the consumer wants none.
+    Picks of cells cost a share of pure epsilon: there are none with Gaussian counts. Margins are Gaussian for
+    a single request, too. There are no picks of either kind if the consumer wants none.
 
     Raises:
         ConfigError: the plan's menu is invalid, or has more picks than this consumer allows.
     """
     how = noise_of_asks(request.privacy, request.asks)
     menu = None if cells.menu is None else any_menu_from_json(cells.menu)
-    if menu is None or not isinstance(how, HistogramNoise) or not request.picks:
+    fits = isinstance(menu, PoolModel) or isinstance(how, HistogramNoise)
+    if menu is None or not fits or not request.picks:
         return None, how
     if menu.picks > request.picks:
         cause = f"the plan lets D_v pick {menu.picks} directions, and the consumer allows {request.picks}"

@@ -60,8 +60,6 @@ def no_margins_reason(settings: SummarySettings, request: SummaryRequest, by_den
         by_density: whether all owners can count rows by a density.
     """
     wanted = PICKS if settings.cells.picks is None else settings.cells.picks
-    if request.count_deviation:
-        return "D_v is asked about more than once, and each time would cost a release"
     if not 0 < wanted <= request.margins:
         return f"D_v would pick {wanted} columns, and the consumer allows {request.margins}"
     return "" if by_density else "owners of an earlier release count by cells alone"

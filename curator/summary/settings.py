@@ -36,9 +36,9 @@ class CellsSettings(Settings):
     """Source of the public cells: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
     second moments of owners' rows, for a part of their epsilon, with sums by class where labels help;
     `release`, a release of owners' rows for most of their epsilon, of which D_v picks columns and gives their
-    margins (docs/decisions/009), once: for a request of several, a sketch. `auto`: a release where D_v and
-    owners have 120 and 100 rows at epsilon 1 or more, and the rows are a table of 64 columns, of 64 names
-    each, or less; else, and where a part of a sketch is set, a sketch."""
+    margins (docs/decisions/009). `auto`: a release where D_v and owners have 120 and 100 rows at epsilon 1 or
+    more, and the rows are a table of 64 columns, of 64 names each, or less; else, and where a part of a
+    sketch is set, a sketch."""
     bits: int | None = Field(None, ge=2, le=8)
     """The code book has 2^bits cells; None: as many as the noise of the histograms allows."""
     coalitions: bool | None = None

@@ -107,15 +107,18 @@ def words_of_asks(target: PrivacyTarget, asks: int, picks: int) -> str:
     """
     from fedkme.privacy.accountants import Sound
 
-    costs = costs_of_asks(target, asks if asks > 1 else OFTEN)
-    least = f"{min(costs.laplace, costs.gaussian):.3g}"
-    if asks > 1:
-        return f"asks = {asks}: all of them cost D_v's counts epsilon {least} at delta {target.delta:g}"
-    by_margins = ""
+    many = asks if asks > 1 else OFTEN
+    costs = costs_of_asks(target, many)
+    least, by_margins = f"{min(costs.laplace, costs.gaussian):.3g}", ""
     if picks >= PICKS:
         each = margin_events(target, PICKS, PICK_SHARE, margin_noise(target, PICKS, PICK_SHARE))
-        every = for_group([repeated(event, OFTEN) for event in each], target.group)
+        every = for_group([repeated(event, many) for event in each], target.group)
         by_margins = f" {Sound().epsilon(every, target.delta).epsilon:.3g} by margins,"
+    if asks > 1:
+        return (
+            f"asks = {asks}: at delta {target.delta:g}, all of them cost D_v epsilon {least} by counts"
+            f"{by_margins and ',' + by_margins[:-1]}"
+        )
     return (
         f"asks = 1: each request is paid for anew; at delta {target.delta:g}, {OFTEN} of them cost D_v "
         f"epsilon {costs.laplace:.3g} by counts,{by_margins} and {least} by counts with asks = {OFTEN}"

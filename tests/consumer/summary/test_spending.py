@@ -10,6 +10,7 @@ import pytest
 
 from consumer.requests import DONE, Requests
 from consumer.settings import RequestSettings
+from consumer.summary.offers import counting, shared_events
 from consumer.summary.party import ConsumerParty
 from curator.planning.formulas import validation_epsilon
 from curator.runs.summary_families import declared_noise
@@ -17,7 +18,10 @@ from curator.summary.settings import SummarySettings
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.cells.repeated_requests import costs_of_asks
 from fedkme.errors import BudgetError
-from fedkme.exchange import Offer
+from fedkme.exchange import CellsPlan, Offer
+from fedkme.margins.density import even_density
+from fedkme.margins.model import PoolModel, make_model
+from fedkme.margins.picks import margin_noise
 from fedkme.party import noise_for
 from fedkme.privacy.accountants import Sound, paid
 from fedkme.privacy.budget import WindowBudget
@@ -133,6 +137,17 @@ def test_twenty_announced_requests_cost_5_4() -> None:
         noise = declared_noise(offers[0])
         assert isinstance(noise, HistogramNoise if asks == 1 else GaussianNoise)
         assert {line.sensitivity for line in offers[0].disclosures} == {2.0 if asks == 1 else math.sqrt(2)}
+
+
+@pytest.mark.parametrize("asks", [1, 20])
+def test_margins_have_one_noise_for_one_request_and_for_twenty(asks: int) -> None:
+    request, public = RequestSettings(p=5, asks=asks), rows(200, 2)
+    model = make_model(SCHEMA.encode(public.values), None, SCHEMA)
+    cells = CellsPlan(even_density(SCHEMA, 1).to_json(), 1.0, 2.0, 0, 0.9, model.to_json())
+    menu, how = counting(request, cells)
+    assert isinstance(menu, PoolModel)
+    assert how == margin_noise(request.privacy, menu.picks, menu.share)
+    assert Sound().epsilon(20 * tuple(shared_events(request, cells)), 1e-5).epsilon < 5.5
 
 
 def test_a_budget_of_8_lets_twenty_requests_through_where_the_usual_noise_ends_at_8() -> None:

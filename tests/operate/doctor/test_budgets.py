@@ -64,7 +64,7 @@ def test_a_party_without_a_store_has_no_findings_about_budgets(tmp_path: Path) -
     ("asks", "epsilon", "state", "words"),
     [
         (1, None, "ok", "20 of them cost D_v epsilon 16 by counts, 5.43 by margins, and 5.41 by counts"),
-        (20, None, "ok", "all of them cost D_v's counts epsilon 5.41"),
+        (20, None, "ok", "all of them cost D_v epsilon 5.41 by counts, 5.43 by margins"),
         (20, 5.5, "ok", "5.41"),
         (20, 5.0, "warn", "and this would make it 5.407"),
         (1, 0.5, "warn", "and this would make it 1"),
