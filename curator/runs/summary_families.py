@@ -22,7 +22,7 @@ from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
 from curator.summary.task import HashedContent, SummaryTask
 from fedkme.arrays import IntArray
-from fedkme.cells.directions import Menu, chosen_book
+from fedkme.cells.directions import chosen_book
 from fedkme.cells.histogram import CountNoise, noise_of_event
 from fedkme.documents import RunDocument
 from fedkme.errors import ProtocolError
@@ -31,7 +31,7 @@ from fedkme.features.fourier import RandomFourier
 from fedkme.features.hashes import fault_of_hashes
 from fedkme.margins.density import AnyBook, DensityBook, book_from_json
 from fedkme.margins.model import PoolModel, any_menu_from_json
-from fedkme.margins.picks import Tilt, margins_of, tilt_of
+from fedkme.margins.picks import margins_of, tilt_of
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.sealed.group import Gift
@@ -160,11 +160,9 @@ class CellsFamily:
         Raises:
             ProtocolError: the histogram has another number of cells, or the offer picks unknown directions.
         """
-        if _margins(document, offer) is not None:
-            return
-        cells = self._book(document, offer).cells
-        if offer.histogram is not None and len(offer.histogram) != cells:
-            cause = f"a histogram has {len(offer.histogram)} cells and the run {cells}"
+        book, _, margins = _counting(document, offer, self._context.schema)
+        if margins is None and offer.histogram is not None and len(offer.histogram) != book.cells:
+            cause = f"a histogram has {len(offer.histogram)} cells and the run {book.cells}"
             raise ProtocolError(cause, "Check the peer's software.")
 
     def prunes(self, document: RunDocument) -> bool:
@@ -175,9 +173,10 @@ class CellsFamily:
         """Public parameters for record.json."""
         facts: dict[str, Any] = {"rho": _cells(document).rho, "picks": []}
         if document.offer is not None and (picks := list(document.offer.picks)):
-            facts["picks"], menu = picks, _menu(document)
-            if isinstance(menu, PoolModel):
-                facts["columns"] = menu.names_of(picks, self._context.schema)
+            facts["picks"] = picks
+            _, model, _ = _counting(document, document.offer, self._context.schema)
+            if model is not None:
+                facts["columns"] = model.names_of(picks, self._context.schema)
         return facts
 
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
@@ -185,14 +184,15 @@ class CellsFamily:
         context, document = self._context, run.document
         settings, cells = context.summary_of(document), _cells(document)
         offer = document.offered
-        gate, book, tilt = CellDisclosures(run.name, ledger, run.consumer), self._book(document, offer), None
+        gate, tilt, law = CellDisclosures(run.name, ledger, run.consumer), None, declared_noise(offer)
         if (histogram := offer.histogram) is None:
             raise no_draw_error(run.name)
-        margins = _margins(document, offer)
+        book, model, margins = _counting(document, offer, context.schema)
         gate.receive_target(histogram, offer, margins)
-        if margins is not None:
-            tilt = self._tilt(document, offer, margins, book.seed)
-            book, histogram = tilt.book, np.array([0, document.summary.validation_rows])  # all is like D_v
+        rows, deviation = document.summary.validation_rows, 0.0 if law is None else math.sqrt(law.variance)
+        if model is not None and margins is not None:
+            tilt = tilt_of(model, margins, rows, deviation, context.schema, book.seed)
+            book, histogram = tilt.book, np.array([0, rows])  # all is like D_v
         encoded = None if offer.validation is None else context.schema.encode(offer.validation)
         task = CellTask(
             run.name,
@@ -203,14 +203,14 @@ class CellsFamily:
             cells.gamma,
             None if document.coalitions else settings.owner_noise(cells.sketch_share).histogram,
             histogram,
-            document.summary.validation_rows,
+            rows,
             encoded,
             cells.classes,
             run.consumer,
             offer.gifts if document.planned.sealed else None,
             settings.cells.uniform,
             "" if document.planned.choice is None else document.planned.choice.line,
-            declared_noise(offer),
+            law,
             document.coalitions,
             offer.validation_classes,
             tilt,
@@ -219,22 +219,6 @@ class CellsFamily:
             task, sessions, settings.quorum, record, observer, gate
         )
 
-    def _book(self, document: RunDocument, offer: Offer) -> AnyBook:
-        """Code book of plan and offer, also after a restart; with margins, the plan's own."""
-        cells, menu = _cells(document), _menu(document)
-        book = book_from_json(cells.code_book, self._context.schema)
-        if isinstance(book, DensityBook) or isinstance(menu, PoolModel):
-            return book
-        return chosen_book(book, menu, offer.picks)
-
-    def _tilt(self, document: RunDocument, offer: Offer, margins: Mapping[int, IntArray], seed: int) -> Tilt:
-        """Density by which all parties count, a function of plan and offer."""
-        model, law = _menu(document), declared_noise(offer)
-        assert isinstance(model, PoolModel), "margins are of a model"
-        deviation = 0.0 if law is None else math.sqrt(law.variance)
-        rows = document.summary.validation_rows
-        return tilt_of(model, margins, rows, deviation, self._context.schema, seed)
-
 
 def declared_noise(offer: Offer) -> CountNoise | None:
     """Noise of D_v's histogram as the consumer declared it; a false one harms its own summary alone."""
@@ -242,21 +226,22 @@ def declared_noise(offer: Offer) -> CountNoise | None:
     return next((law for law in laws if law is not None), None)
 
 
-def _menu(document: RunDocument) -> Menu | PoolModel | None:
-    menu = _cells(document).menu
-    return None if menu is None else any_menu_from_json(menu)
-
-
-def _margins(document: RunDocument, offer: Offer) -> Mapping[int, IntArray] | None:
-    """Margins of D_v by column, where it picked some over a model of the pool.
+def _counting(
+    document: RunDocument, offer: Offer, schema: Schema
+) -> tuple[AnyBook, PoolModel | None, Mapping[int, IntArray] | None]:
+    """Code book of plan and offer, the plan's model of the pool, and D_v's margins over it, if there are any.
 
     Raises:
-        ProtocolError: the model has no such margins.
+        ProtocolError: the plan has no such directions, or its model no such margins.
     """
-    model = _menu(document)
-    if not isinstance(model, PoolModel) or not offer.picks or offer.histogram is None:
-        return None
-    return margins_of(model, offer.picks, offer.histogram)
+    cells = _cells(document)
+    book = book_from_json(cells.code_book, schema)
+    menu = None if cells.menu is None else any_menu_from_json(cells.menu)
+    if isinstance(menu, PoolModel):
+        if not offer.picks or offer.histogram is None:
+            return book, menu, None
+        return book, menu, margins_of(menu, offer.picks, offer.histogram)
+    return book if isinstance(book, DensityBook) else chosen_book(book, menu, offer.picks), None, None
 
 
 def _cells(document: RunDocument) -> CellsPlan:

@@ -113,6 +113,13 @@ SUMMARIES = {
         cells=CellsSettings(code_book="sketch", bits=2, dimension=2),
     ),
 }
+MARGINS = SummarySettings(
+    features=SMALL,
+    protocol="cells",
+    privacy=PrivacyTarget(epsilon=20.0),
+    cells=CellsSettings(code_book="release", picks=2),
+)
+"""A run of seconds, which asks owners for what others do not."""
 SECURE = SecuritySettings(dropouts=1, colluders=0)
 RELEASES = {"trusted": SumSettings(), "secure": SumSettings(security=SECURE)}
 RELEASE = release_settings(
@@ -138,7 +145,9 @@ def run_over(market: InProcessMarket, liar: Liar, protocol: str, records: KeptRe
     else:
         request = RequestSettings(p=P)
         asyncio.run(
-            run_in_process(market_with_liar, table(30, 8), SUMMARIES[protocol], request, records, hear)
+            run_in_process(
+                market_with_liar, table(30, 8), SUMMARIES.get(protocol, MARGINS), request, records, hear
+            )
         )
     record = records.summary or records.release
     assert record is not None
@@ -238,10 +247,10 @@ ASKED: dict[type[Any], tuple[str, ...]] = {
     Accepted: (*SUMMARIES, *RELEASES),
     Bid: ("privauction",),
     PriceCounts: ("clock",),
-    NoisyHistogram: ("cells", "sealed", "sketch"),
+    NoisyHistogram: ("cells", "sealed", "sketch", "margins"),
     Rows: ("clock", "privauction", "uniform", "cells", "sealed", "sketch"),
     Closing: tuple(SUMMARIES),
-    WordVector: ("sketch", *RELEASES),
+    WordVector: ("sketch", "margins", *RELEASES),
     Head: (*SUMMARIES, *RELEASES),
     Cosignature: ("clock",),
     KeyOffer: ("sealed",),
