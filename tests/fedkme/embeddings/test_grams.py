@@ -17,16 +17,7 @@ from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.embeddings.prune import NONE, Candidates, candidates, greedy, pruned, swapped
 from fedkme.embeddings.simplex_fit import GAP, fit_simplex
 from fedkme.embeddings.summary_weights import received, repeat, weigh
-
-GAMMA = 0.3
-SEEDS = st.integers(0, 10**6)
-
-
-def layout(seed: int, rows: int, whole: bool) -> tuple[FloatArray, FloatArray]:
-    """Rows and D_v; rows are whole numbers, so kernel values of equal rows are equal bit for bit."""
-    random = np.random.default_rng(seed)
-    pool, validation = random.normal(size=(rows, 3)), random.normal(size=(25, 3)) * 0.7 + 0.6
-    return (np.rint(pool), np.rint(validation)) if whole else (pool, validation)
+from tests.fedkme.embeddings.test_summary_weights import GAMMA, SEEDS, layout
 
 
 def columns(rows: FloatArray) -> KernelColumns:
