@@ -122,7 +122,7 @@ async def _ask_health(
     """
     check = "tls" if identity is not None else "connection"
     try:
-        channel = await dial(address, identity, STEP_S, proxy)
+        channel = await dial(address, identity, STEP_S, proxy, _fail_at_once)
     except FedkmeError as error:
         return [failure(check, error)], None
     how = "accepts this party's certificate, and shows one for this name" if identity else "answers"
@@ -144,6 +144,11 @@ async def _ask_health(
         remedy = "Wait until it is back."
         findings.append(Finding("warn", "health", "the curator accepts no new runs at present", remedy))
     return [*findings, *_refused(metadata), *_version(metadata), *_clock(metadata, sent, took)], metadata
+
+
+def _fail_at_once(cause: FedkmeError) -> None:
+    """End the dial at the first likely cause; a party would try again."""
+    raise cause
 
 
 def _refused(metadata: dict[str, str]) -> Iterator[Finding]:

@@ -154,7 +154,7 @@ class Site:
         party.until("listening")
         return party
 
-    def owner(self, name: str, identity: str = "", **changes: str) -> Party:
+    def owner(self, name: str, identity: str = "", **changes: Any) -> Party:
         """An owner, not yet joined; with its bundle by default."""
         own = self._own(identity or f"{name}.pem") | {"data": "rows.csv", "durability": "power"}
         self.running[name] = self.start(name, owner_values(HERE, name, ADDRESS, **own | changes))

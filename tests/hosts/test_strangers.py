@@ -33,7 +33,7 @@ def test_a_certificate_that_does_not_count(
         pki("init", tmp_path / "ca")
         pki("issue", "north", "--authority", tmp_path / "ca", "--out", bad)
     curator = site.curator()
-    stranger = site.owner("north", identity=str(bad))
+    stranger = site.owner("north", identity=str(bad), connect_s=10.0)
     assert stranger.ended() == IDENTITY
     (line,) = stranger.said("failed")
     assert line["code"] == IDENTITY

@@ -93,7 +93,8 @@ async def test_a_summary_that_came_short_is_here_with_a_warning(tmp_path: Path) 
         considered = await stream.read()  # an owner that says yes, and then no
         await stream.write(pb.OwnerMessage(at=considered.at, accepted=pb.Accepted(rows=20)))
         refusal = codecs.fault_to_wire(PolicyError("a has changed its mind", "Ask another."))
-        await stream.write(pb.OwnerMessage(at=(await stream.read()).at, fault=refusal))
+        for _ in range(2):  # the invitation, and the head that it should cosign
+            await stream.write(pb.OwnerMessage(at=(await stream.read()).at, fault=refusal))
         with pytest.warns(fk.FedkmeWarning, match="0 of 6 rows"):
             run = await task
         assert run.rows.empty

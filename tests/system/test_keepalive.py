@@ -80,7 +80,8 @@ async def test_a_long_silence_breaks_no_connection(tmp_path: Path, monkeypatch: 
         async with proxy.open() as address:
             at.owner("a", ear=owner, curator=address)
             asking = at.consumer(ear=consumer, curator=address)
-            await at.ear.heard("queued")
+            await at.ear.heard("owner_joined")
+            await consumer.heard("waiting")
             await proxy.silence()
             at.owner("b")
             await asking

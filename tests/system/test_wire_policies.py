@@ -168,6 +168,8 @@ async def test_who_comes_while_others_answer_is_asked(tmp_path: Path) -> None:
         while (directive := await stream.read()).WhichOneof("body") != "invite":
             pass
         await stream.write(pb.OwnerMessage(at=directive.at, fault=refusal))
+        head = await stream.read()  # the curator waits for a cosignature, of whoever is here
+        await stream.write(pb.OwnerMessage(at=head.at, fault=refusal))
         await asking
     assert [fault["owner"] for fault in record_of(tmp_path)["faults"]] == ["a"]
 

@@ -42,7 +42,7 @@ try:
 except ImportError:  # then its frames are not drawn
     polars = None
 
-EXAMPLES = int(os.environ.get("FEDKME_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("FEDKME_EXAMPLES", "150"))
 ROWS = 24
 TOKYO, NEWFOUNDLAND = timezone(timedelta(hours=9)), timezone(-timedelta(hours=2, minutes=30))
 WORDS = ("NA", "?", "n/a")
