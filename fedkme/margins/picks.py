@@ -20,6 +20,11 @@ noise of variance V: what noise explains of the distance is left to the model. I
 bins, of names about as frequent, a is the larger of the whole margin's and of the block's own (block
 James-Stein, Cai 1999): forty names that D_v has not do not hide the one that it has.
 
+**Bins that the model nearly lacks.** The release's noise gives a name that no owner has half a per cent of
+the model's rows, whose other columns are noise, too. If D_v has the name, the model would be tilted to these
+rows. So a bin with a share s of the model gets (s / ENOUGH)^2 of D_v at most. What D_v has beyond is spread
+over other bins by the law so far; rows of the bin that owners have get the full factor.
+
 **Uniform rows.** Let D be the divergence of the tilted model from the model, in nats: exp(-D) is about the
 share of the pool that is like D_v. Where D is at most NEAR, D_v is near the pool, and a density from noisy
 margins leaves out rows that D_v has: a share exp(-D) of the rows, at most HALF, is uniform. D is a function
@@ -57,6 +62,8 @@ DOUBT = 2.0
 """Distances of a margin that are due to noise, which are taken out of it."""
 BLOCK = 16
 """Most bins of a block of a margin."""
+ENOUGH = 0.01
+"""Share of the model from which on a bin may have all of D_v: smaller ones may be noise of the release."""
 MOST_DENSITY = 20.0
 """Largest density over the model's mean: no single row stands for many of D_v."""
 NEAR, HALF = 2.0, 0.5
@@ -145,7 +152,7 @@ class Raked:
         self.picks: list[int] = []
         self.absent = 0.0
         self._model, self._rows, self._variance = model, max(validation_rows, 1), deviation**2
-        self._margins: dict[int, FloatArray] = {}
+        self._margins, self._lacking = dict[int, FloatArray](), dict[int, FloatArray]()
         self.factors = [np.ones(size) for size in model.sizes]
         self._law = np.full(len(model.codes), 1.0 / len(model.codes))
 
@@ -172,10 +179,14 @@ class Raked:
         ]
         kept = [max(trusts[0], trust) * part for trust, part in zip(trusts[1:], blocks, strict=True)]
         margin = project_to_simplex(law + np.concatenate(kept), 1.0)
-        here = np.bincount(self._model.codes[:, column], minlength=len(margin)) > 0
-        self.absent = max(self.absent, float(margin[~here].sum()))
+        rows, size = np.bincount(self._model.codes[:, column], minlength=len(margin)), len(self._model.codes)
+        self.absent = max(self.absent, float(margin[rows == 0].sum()))
+        most = np.minimum((rows / (ENOUGH * size)) ** 2, 1.0)
+        others = np.where(margin > most, 0.0, law)
+        held = np.minimum(margin, most)
         self.picks.append(column)
-        self._margins[column] = margin
+        self._lacking[column] = np.maximum(margin / np.maximum(most, 1.0 / size), 1.0)
+        self._margins[column] = held + (1.0 - held.sum()) * others / max(float(others.sum()), _EMPTY)
         for _ in range(_CYCLES):
             for each, wanted in self._margins.items():
                 now = self.law(each)
@@ -184,6 +195,15 @@ class Raked:
                 self.factors[each] = np.clip(self.factors[each] * step, 1.0 / _FACTOR, _FACTOR)
                 density, _ = self.density()
                 self._law = density / density.sum()
+
+    def factors_of_rows(self, column: int) -> FloatArray:
+        """Factors of a picked column for owners' rows, with what its bins lack in the model."""
+        return self.factors[column] * self._lacking[column]
+
+    def density_of_rows(self) -> FloatArray:
+        """Density of the model's rows by the factors for owners' rows, without a bound, (n,)."""
+        factors = [self.factors_of_rows(column)[self._model.codes[:, column]] for column in self.picks]
+        return np.asarray(np.prod(factors, axis=0), np.float64)
 
     def density(self) -> tuple[FloatArray, float]:
         """Density of the model's rows, (n,), and its bound: MOST_DENSITY times the mean without it."""
@@ -281,7 +301,7 @@ def tilt_of(
     density, bound = state.density()
     density = np.sort(density)
     half = int(np.searchsorted(np.cumsum(density), 0.5 * density.sum()))
-    share = uniform_share(density)
+    share = uniform_share(state.density_of_rows())
     level = share * float(density.mean())
     columns = [column for column in state.picks if column < len(model.groups)]
     most = max((model.sizes[column] for column in columns), default=1)
@@ -292,8 +312,8 @@ def tilt_of(
         group, size = list(model.groups[column]), model.sizes[column]
         along[group, place] = 1.0 if len(group) == 1 else np.minimum(np.arange(len(group)), MOST_BINS - 1)
         cuts = model.edges[column] if len(group) == 1 else PRESENT * (np.arange(size - 1) + 0.5)
-        edges[place, : size - 1], factors[place, :size] = cuts, state.factors[column]
-    own = state.factors[-1] if len(columns) < len(state.picks) else np.zeros(0)
+        edges[place, : size - 1], factors[place, :size] = cuts, state.factors_of_rows(column)
+    own = state.factors_of_rows(len(model.groups)) if len(columns) < len(state.picks) else np.zeros(0)
     arrays = {"along": along, "edges": edges, "factors": factors, "own": own}
     book = DensityBook(arrays, bound, float(density[half]), level, seed, schema)
     return Tilt(book, share, state.absent)

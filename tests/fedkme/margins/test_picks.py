@@ -110,6 +110,29 @@ def test_one_rare_name_among_many_is_found(names: int, rows: int) -> None:
     assert np.quantile(found, 0.1) > 10.0 / names
 
 
+@pytest.mark.parametrize("phantoms", [0, 25])
+def test_a_name_that_no_owner_has_leaves_the_others_to_the_model(phantoms: int) -> None:
+    # All of D_v has a name that no owner has. The model has no row of it, or some by noise: a run was 12
+    # times exact greedy.
+    schema = Schema(columns=(Category(name="tag", categories=tuple("abcd")),))
+    rows = np.repeat(np.arange(4), [3_000 - phantoms, 1_500, 500, phantoms])
+    model = make_model(schema.encode(rows[:, None]), None, schema)
+    how = margin_noise(PrivacyTarget(), 4, 0.1)
+    for seed in range(20):
+        state, noise = Raked(model, 250, how.deviation), simulated(seed, "consumer", "margins")
+        place = model.groups[0].index(3)
+        counts = np.bincount([place], [250], 4).astype(np.int64) + how.draw(noise, 4)
+        state.add(0, counts)
+        law = state.law(0)
+        assert law[place] < 0.27
+        others = np.delete(law, place) / np.delete(law, place).sum()
+        assert np.abs(others - [0.6, 0.3, 0.1]).max() < 0.15
+        factors = state.factors_of_rows(0)
+        assert (
+            factors[place] > 50.0 * np.delete(factors, place).max()
+        )  # owners may have some rows all the same
+
+
 def test_noise_alone_leaves_the_density_to_the_model() -> None:
     near = people(200, 4)
     how = margin_noise(PrivacyTarget(epsilon=0.2, delta=1e-5), 2, 0.1)
