@@ -20,12 +20,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from typing_extensions import Buffer, override
 
-from fedkme.errors import CommandLineError, FedkmeError, InterruptedRunError, StoreError, missing_extra
+from fedkme.errors import (
+    CommandLineError,
+    ConfigError,
+    FedkmeError,
+    InterruptedRunError,
+    StoreError,
+    missing_extra,
+)
 
 if TYPE_CHECKING:
     import typer
 
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
+_OF_PATHS = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS)
+"""Faults of a path that somebody gave: Python raises them where a file is looked for, too."""
 _FINALIZER_S = 0.01
 """Time that a finalizer has to end in."""
 
@@ -72,6 +81,11 @@ def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
     def checked(*arguments: Any, **named: Any) -> Any:
         try:
             return call(*arguments, **named)
+        except typer.Abort as end:
+            if _was_interrupted(end):
+                raise
+            remedy = "Answer at a terminal, or see `--help` for the option that answers."
+            raise CommandLineError("an answer was asked for, and standard input has none", remedy) from None
         except wrong as error:
             if type(error).__name__ == "NoArgsIsHelpError":
                 raise
@@ -209,6 +223,14 @@ def explained() -> Iterator[None]:
         if not isinstance(end, _ExplainedExit) and _was_interrupted(end):
             _end(_INTERRUPTED)
         raise
+    except OSError as error:
+        if error.errno not in _OF_PATHS or error.filename is None:
+            raise
+        _end(
+            ConfigError(
+                f"{error.filename}: {error.strerror}", "Check the path, and the rights of its folders."
+            )
+        )
     except ImportError as error:
         if (missing := missing_extra(error)) is None:
             raise

@@ -127,11 +127,12 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     Raises:
         OSError: a folder cannot be made.
     """
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
-    folder.mkdir(mode, exist_ok=True)
-    sync_folder(folder.parent)
+    missing = [folder]
+    while not missing[-1].is_dir() and missing[-1] != missing[-1].parent:
+        missing.append(missing[-1].parent)
+    for each in reversed(missing[:-1]):
+        each.mkdir(mode if each == folder else 0o777, exist_ok=True)
+        sync_folder(each.parent)
 
 
 def move(names: Iterable[str], folder: Path, place: Path) -> None:

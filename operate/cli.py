@@ -139,8 +139,8 @@ def _begun(words: Sequence[str]) -> Iterator[None]:
     shown = sys.stderr.isatty()
     if shown:
         sys.stderr.write(f"fedkme {words[0]} ...")
-    elif _LONG & {words[0], " ".join(words[:2])} and "--help" not in words:
-        sys.stderr.write(f"fedkme {' '.join(words[:2])} begins\n")
+    elif (verbs := _LONG & {words[0], " ".join(words[:2])}) and "--help" not in words:
+        sys.stderr.write(f"fedkme {max(verbs)} begins\n")
     sys.stderr.flush()
     try:
         yield

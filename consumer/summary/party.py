@@ -4,6 +4,7 @@ A consumer is the same on a host, in a test and in a simulation within one proce
 to the curator differ.
 """
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class ConsumerParty:
         consumer = self.requests.consumer
         margins = margins_within(consumer, self.budget, self.request, self._spent())
         request = make_request(consumer, self.request, self.schema, self.validation, margins)
-        return RequestDocument(request, str(output.resolve()), self.validation.digest())
+        return RequestDocument(request, os.path.realpath(output), self.validation.digest())
 
     def ask(self, document: RequestDocument) -> KeptRequest:
         """Store a new request.

@@ -182,6 +182,8 @@ class OwnerConnection:
         self._grace_s = grace_s
         self._stream: Stream | None = None
         self._calls: dict[str, PendingAnswer] = {}
+        self.lost: errors.OwnerLostError | None = None
+        """Why the last question has no answer; None once the owner joined again."""
 
     @property
     def stream(self) -> Stream | None:
@@ -203,7 +205,7 @@ class OwnerConnection:
 
     async def attach(self, stream: Stream) -> None:
         """Continue on another stream: directives that wait for an answer are sent again."""
-        self._stream = stream
+        self._stream, self.lost = stream, None
         for call in list(self._calls.values()):
             call.again()
             self._within(call, self._progress_s)
@@ -302,10 +304,12 @@ class OwnerConnection:
         except TimeoutError:
             if self._stream is None:
                 remedy = "Look at the owner's host and network; start it again."
-                raise errors.OwnerLostError(f"{where}: its connection ended", remedy) from None
-            self.cut()
-            remedy = "Look at the owner's host, or raise the curator's 'progress_s'."
-            raise errors.OwnerLostError(f"{where}: no answer within {self._progress_s:g} s", remedy) from None
+                self.lost = errors.OwnerLostError(f"{where}: its connection ended", remedy)
+            else:
+                self.cut()
+                remedy = "Look at the owner's host, or raise the curator's 'progress_s'."
+                self.lost = errors.OwnerLostError(f"{where}: no answer within {self._progress_s:g} s", remedy)
+            raise self.lost from None
         finally:
             self._calls.pop(directive.run, None)
 

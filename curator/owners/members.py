@@ -145,8 +145,12 @@ class Members:
             self._changed.notify_all()
 
     def refusal(self, name: str) -> errors.FedkmeError | None:
-        """Error with which an owner was last refused; None if it joined since, or never tried."""
-        return self._refusals.get(name)
+        """Reason why an owner was refused, or lost, and has not joined since; None if it never tried."""
+        lost = self.connection(name).lost
+        if lost is None or name in self._refusals:
+            return self._refusals.get(name)
+        cause = f"{lost.cause}, and {name} has not joined again; the run begins without it"
+        return errors.MissingOwnersError(cause, lost.remedy)
 
     def sizes(self) -> Mapping[str, int]:
         """Rows for a run from each owner with a stream that gave the number; any thread may call this."""

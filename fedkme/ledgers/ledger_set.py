@@ -6,6 +6,7 @@ a name identifies a run only within one folder, and the run is called FOLDER/RUN
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -122,6 +123,6 @@ def _files(path: Path, follow: Follow) -> list[Path]:
 
 def _home(file: Path) -> Path:
     """Folder of the run that a ledger's file belongs to."""
-    folder = file.resolve().parent
+    folder = Path(os.path.realpath(file)).parent
     inner = folder.name in ("owners", "consumer") and (folder.parent / "ledger.jsonl").is_file()
     return folder.parent if inner else folder

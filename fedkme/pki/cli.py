@@ -234,7 +234,7 @@ def _days(days: int) -> datetime.timedelta:
 
 def _refuse(out: Path) -> None:
     """Refuse an output file that cannot be written, before anything is signed: no signature can be undone."""
-    if out.exists():
+    if os.path.lexists(out):
         raise FileExistsError(None, None, str(out))
     if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
         raise PkiError(f"{out.parent} is no folder that can be written", "Make it first, or choose another.")

@@ -4,6 +4,7 @@ All reads inside a `transaction` see one state of the store, whatever the other 
 """
 
 import contextlib
+import os
 import sqlite3
 import time
 from pathlib import Path
@@ -34,7 +35,7 @@ class SqliteReader(SqliteStore):
             StoreError: the store is missing, of another party or version, damaged or unreadable.
         """
         SqlStore.__init__(self, party, f"the store {path}", time.time)  # without the lock of SqliteStore
-        self._path = Path(path).resolve()
+        self._path = Path(os.path.realpath(path))
         self._closed = self._forgot = False
         if str(path) == MEMORY or not self._path.is_file():
             raise StoreError(f"{self._where} is not there", "Start the party once; it makes its store.")
@@ -87,7 +88,7 @@ def open_runs(path: Path) -> list[str]:
 def _names(path: Path, query: str) -> list[str]:
     try:
         with contextlib.closing(
-            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+            sqlite3.connect(f"{Path(os.path.realpath(path)).as_uri()}?mode=ro", uri=True)
         ) as connection:
             return [name for (name,) in connection.execute(query)]
     except (sqlite3.Error, UnicodeDecodeError):

@@ -74,7 +74,7 @@ class SqliteStore(SqlStore):
         if sqlite3.sqlite_version_info < _EARLIEST:
             cause = f"SQLite is {sqlite3.sqlite_version}, and stores need 3.37"
             raise MissingDependencyError(cause, "Use a Python that is linked to a later SQLite.")
-        self._path = None if str(path) == MEMORY else Path(path).resolve()
+        self._path = None if str(path) == MEMORY else Path(os.path.realpath(path))
         super().__init__(party, f"the store {path}", clock)
         self._closed = False
         self._forgot = False

@@ -171,7 +171,7 @@ def _journal(settings: StoredPartySettings, name: str) -> Iterator[Finding]:
 
 
 def _database(path: Path, party: str) -> Iterator[Finding]:
-    uri = f"{path.resolve().as_uri()}?mode=ro"
+    uri = f"{Path(os.path.realpath(path)).as_uri()}?mode=ro"
     if not path.with_name(f"{path.name}-wal").exists():
         uri += "&immutable=1"  # no process has the file open, and reading makes no files next to it
     try:

@@ -1,6 +1,7 @@
 """Facts of a run for its papers, from its folder and its ledgers."""
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def read_facts(
     books = books if run is None else books.of(run)
     record = _record(folder, run)
     return Facts(
-        name=folder.resolve().name,
+        name=Path(os.path.realpath(folder)).name,
         runs=tuple(books.runs),
         statements=tuple(each for each in statements(books, delta) if each.accountant == "sound"),
         mechanisms=tuple(_mechanisms(books)),

@@ -1,6 +1,7 @@
 """Rows for a target from a release's folder to a finished folder; no party is asked, nothing is charged."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -164,7 +165,7 @@ def match_folder(
     """
     if not len(target.validation):
         raise ConfigError("the validation set has no rows", "Give at least one row.")
-    if out.resolve() == release.resolve():
+    if os.path.realpath(out) == os.path.realpath(release):
         cause = f"{out} is the release's own folder, which everybody may see"
         raise ConfigError(cause, "Give the rows, which are for the consumer alone, another folder.")
     schema = AskedFolder(release).stored.schema

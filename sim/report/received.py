@@ -1,6 +1,7 @@
 """Pages of what a deployed consumer received; they need no extra."""
 
 import contextlib
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def report_summary(settings: ConsumerSettings) -> tuple[Schema, dict[str, Any]]:
 
 def _last_request(settings: ConsumerSettings) -> KeptRequest | None:
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:
-        return Requests(settings.name, store).last(str(settings.output.resolve()))
+        return Requests(settings.name, store).last(os.path.realpath(settings.output))
 
 
 def _statements(settings: ConsumerSettings, run: str) -> list[PrivacyStatement]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from fedkme.store import open_store
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema, schema_from
 from fedkme.watch.access import read_secret
+from tests.fedkme.pki.verbs import pki
 
 SCHEMA = schema_from({"columns": [{"kind": "numeric", "name": "a", "bounds": [0, 9]}]})
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -99,3 +102,40 @@ def test_a_log_that_nobody_reads_is_no_wait(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(ConfigError, match="log cannot be written"):
         Log("north", "text", path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "x" * 5000),
+        ("plan", "a\x1b[31mb"),
+        ("pki", "init", "ca", "--ask-passphrase"),
+        ("schema", "draft", "loop/rows.csv"),
+        ("match", "loop", "loop", "--out", "loop"),
+        ("owner", "status", "owner.toml"),
+    ],
+)
+def test_paths_and_questions_that_cannot_be_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str]
+) -> None:
+    # Long names, circles of links and a prompt without a terminal ended in a traceback, or in "Aborted."
+    # without a code; the sign of life wrote what a name has of a terminal's signs.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "schema.toml").write_text('[[columns]]\nkind = "numeric"\nname = "a"\nbounds = [0, 1]\n')
+    owner = 'name = "north"\ncurator = "localhost:1"\nplaintext = true\nschema_file = "schema.toml"\n'
+    (tmp_path / "owner.toml").write_text(f'{owner}data = "a.csv"\njournal = "loop"\n')
+    command = [sys.executable, "-m", "fedkme", *words]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in ended.stderr
+    assert f"error {ended.returncode} (" in ended.stderr.splitlines()[-1]
+    assert "\x1b" not in ended.stderr
+
+
+def test_nothing_is_signed_for_a_bundle_that_cannot_be_written(tmp_path: Path) -> None:
+    # A link that leads nowhere passed for a free name: the certificate was issued, and its key was lost.
+    pki("init", tmp_path / "ca")
+    (tmp_path / "north.pem").symlink_to("nowhere")
+    with pytest.raises(FedkmeError, match="exists"):
+        pki("issue", "north", "--authority", tmp_path / "ca", "--out", tmp_path / "north.pem")
+    assert not list((tmp_path / "ca" / "issued").iterdir())

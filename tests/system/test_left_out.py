@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from fedkme.errors import OwnerLostError, PolicyError, SchemaError
+from fedkme.errors import MissingOwnersError, OwnerLostError, PolicyError, SchemaError
 from owner.cli import app
 from tests.parties import MIXED
 from tests.system.launches import Process, Start, end_of, line_with
@@ -72,3 +72,21 @@ def test_each_owner_that_a_run_went_on_without_hears_why(begin: Start, tmp_path:
         text = CliRunner().invoke(app, ["status", str(folder / f"{owner}.toml")]).output
         assert f"{run}: error {expected.code} ({expected.title}): {entry['cause']}" in text
     assert not status_of(folder, "east")
+
+
+def test_an_owner_that_froze_before_the_run_hears_that_it_gave_no_answer(
+    begin: Start, tmp_path: Path
+) -> None:
+    # "north has not joined", although it had: its host hung when it was asked whether it would take part.
+    settings = 'progress_s = 3\nconnect_s = 3\nsummary = { protocol = "algorithm3", quorum = 1 }\n'
+    folder = tmp_path / "site"
+    folder.mkdir()
+    at = Deployment(begin, folder, SIZES, tls=False, settings=settings)
+    line_with(at.processes["north"], "north: joined")
+    at.processes["north"].send_signal(signal.SIGSTOP)
+    at.consume(p=50)
+    assert "status=complete" in line_with(at.processes["curator"], "curator: ended")
+    at.processes["north"].send_signal(signal.SIGCONT)
+    code, words = reason_in(at.processes["north"], only_run(folder).name)
+    assert code in (OwnerLostError.code, MissingOwnersError.code)
+    assert "no answer within 3 s" in words
