@@ -72,6 +72,19 @@ def test_one_row_replaced_moves_every_score_by_one_at_most(seed: int, size: int)
     assert np.abs(scores[0] - scores[1]).max() <= PICK_SENSITIVITY
 
 
+def test_a_pick_knows_of_earlier_margins_what_was_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Neither replay nor the attack found exact counts in the place of released ones.
+    added, add = list[tuple[int, list[int]]](), Raked.add
+
+    def note(state: Raked, column: int, noisy: np.ndarray) -> None:
+        added.append((column, noisy.tolist()))
+        add(state, column, noisy)
+
+    monkeypatch.setattr(Raked, "add", note)
+    margins = picked(OLD, 3, GaussianNoise(15.0))
+    assert added == [(column, margin.tolist()) for column, margin in margins.items()][:-1]
+
+
 def test_a_column_that_says_the_same_again_is_not_picked() -> None:
     for seed in range(20):
         assert set(picked(OLD, seed)) in ({0, 2}, {1, 2})
