@@ -240,7 +240,8 @@ def _make(task: CellTask, counts: IntArray, rows: IntArray, variance: float) -> 
     total = min(task.asked, int(rows.sum()))
     if isinstance(task.book, DensityBook):
         share, absent = (0.0, 0.0) if task.tilt is None else (task.tilt.uniform, task.tilt.absent)
-        return orders_by_density(counts, rows, total, share, absent, task.uniform or 0.0)
+        uniform = share if task.uniform is None else task.uniform
+        return orders_by_density(counts, rows, total, absent, uniform)
     histograms = Histograms(
         counts,
         rows,

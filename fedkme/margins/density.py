@@ -26,8 +26,6 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Schema
 
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
-LEVELS_OF_ROWS = Numbers(0.0, WIDTHS.high)
-"""Domain of the density that every row has besides its own."""
 _AXES = {"along": 2, "edges": 2, "factors": 2, "own": 1}
 _SEEDS = Numbers(0, 2**64 - 1)
 
@@ -42,7 +40,6 @@ class DensityBook:
             that a column lacks; `factors`, (k, t + 1), by bin; `own`, (C,), by a row's class, or (0,).
         most: largest density.
         reference: density from which on a row counts as like D_v.
-        level: density of every row besides: so much of what owners send follows the pool.
         seed: public seed of owners' choice among rows.
         schema: schema of the rows.
     """
@@ -54,7 +51,6 @@ class DensityBook:
     arrays: Mapping[str, FloatArray]
     most: float
     reference: float
-    level: float
     seed: int
     schema: Schema = field(repr=False)
 
@@ -80,7 +76,6 @@ class DensityBook:
             "arrays": checked,
             "most": WIDTHS.real(self.most, "the largest density"),
             "reference": WIDTHS.real(self.reference, "the density of rows like D_v"),
-            "level": LEVELS_OF_ROWS.real(self.level, "the density of every row"),
             "seed": _SEEDS.count(self.seed, "the seed of a density"),
         }
         for name, value in values.items():
@@ -94,7 +89,7 @@ class DensityBook:
     def to_json(self) -> dict[str, Any]:
         """Plain values, with arrays as nested lists; `density_from_json` reads them back."""
         arrays = {name: array.tolist() for name, array in self.arrays.items()}
-        numbers = {name: getattr(self, name) for name in ("most", "reference", "level", "seed")}
+        numbers = {name: getattr(self, name) for name in ("most", "reference", "seed")}
         return {"kind": self.kind, "arrays": arrays, **numbers}
 
     def density_of(self, rows: Rows, labels: IntArray | None = None) -> FloatArray:
@@ -127,7 +122,7 @@ class DensityBook:
 
     def weights_of(self, rows: Rows, labels: IntArray | None = None) -> FloatArray:
         """Weights by which an owner picks rows, (m, n) -> (m,), adding up to 1."""
-        weights = self.density_of(rows, labels) + self.level
+        weights = self.density_of(rows, labels)
         return weights / weights.sum() if len(weights) else weights
 
 
@@ -135,7 +130,7 @@ def even_density(schema: Schema, seed: int) -> DensityBook:
     """Make the density that is the same for all rows."""
     along, edges = np.zeros((schema.encoded_width, 1)), np.zeros((1, 0))
     arrays = {"along": along, "edges": edges, "factors": np.ones((1, 1)), "own": np.zeros(0)}
-    return DensityBook(arrays, 1.0, 1.0, 0.0, seed, schema)
+    return DensityBook(arrays, 1.0, 1.0, seed, schema)
 
 
 def density_from_json(plain: Mapping[str, Any], schema: Schema) -> DensityBook:
@@ -145,9 +140,7 @@ def density_from_json(plain: Mapping[str, Any], schema: Schema) -> DensityBook:
         ConfigError: the values are no density.
     """
     try:
-        return DensityBook(
-            plain["arrays"], plain["most"], plain["reference"], plain["level"], plain["seed"], schema
-        )
+        return DensityBook(plain["arrays"], plain["most"], plain["reference"], plain["seed"], schema)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise ConfigError("this is no density", "Compare the parties' versions.") from None
 

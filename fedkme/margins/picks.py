@@ -268,7 +268,7 @@ class Tilt:
 
     Attributes:
         book: the density, public.
-        uniform: share of the rows that follow the pool.
+        uniform: share of the rows that owners draw uniformly.
         absent: share of D_v in bins where the model has no row.
     """
 
@@ -302,7 +302,6 @@ def tilt_of(
     density = np.sort(density)
     half = int(np.searchsorted(np.cumsum(density), 0.5 * density.sum()))
     share = uniform_share(state.density_of_rows())
-    level = share * float(density.mean())
     columns = [column for column in state.picks if column < len(model.groups)]
     most = max((model.sizes[column] for column in columns), default=1)
     count = max(1, len(columns))  # where D_v picked classes alone, a column of one bin
@@ -315,7 +314,7 @@ def tilt_of(
         edges[place, : size - 1], factors[place, :size] = cuts, state.factors_of_rows(column)
     own = state.factors_of_rows(len(model.groups)) if len(columns) < len(state.picks) else np.zeros(0)
     arrays = {"along": along, "edges": edges, "factors": factors, "own": own}
-    book = DensityBook(arrays, bound, float(density[half]), level, seed, schema)
+    book = DensityBook(arrays, bound, float(density[half]), seed, schema)
     return Tilt(book, share, state.absent)
 
 

@@ -68,7 +68,6 @@ DENSITY = DensityBook(
     },
     20.0,
     2.0,
-    0.5,
     7,
     SCHEMA,
 )

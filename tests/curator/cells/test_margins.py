@@ -108,7 +108,7 @@ def test_rows_of_the_release_are_those_that_it_would_write() -> None:
 def test_owners_with_most_rows_like_d_v_are_asked_and_few_of_them() -> None:
     sizes = np.array([1_000, 1_000, 1_000, 30, 0])
     counts = np.array([[700, 300], [980, 20], [1_040, -40], [10, 25], [3, -2]])
-    orders = orders_by_density(counts, sizes, 100, 0.0, 0.25)
+    orders = orders_by_density(counts, sizes, 100, 0.25, 0.0)
     assert orders.rows.sum() == 100
     assert (orders.rows <= sizes).all()
     assert orders.rows[0] > 80
@@ -124,10 +124,11 @@ def test_every_row_may_be_ordered_or_drawn_uniformly() -> None:
     counts = np.array([[0, 40], [30, 0], [10, 0]])
     everything = orders_by_density(counts, sizes, 80, 0.0, 0.0)
     assert everything.rows.tolist() == [40, 30, 10]
-    drawn = orders_by_density(counts, sizes, 40, 0.0, 0.0, 1.0)
+    drawn = orders_by_density(counts, sizes, 40, 0.0, 1.0)
     assert drawn.rows.tolist() == drawn.uniform.tolist() == [20, 15, 5]
-    near = orders_by_density(counts, sizes, 40, 1.0, 0.0)
-    assert near.uniform.sum() == 0
+    near = orders_by_density(counts, sizes, 40, 0.0, 0.5)
+    assert near.uniform.tolist() == [10, 8, 2]
+    assert near.rows.sum() == 40
     nobody = orders_by_density(np.array([[40, 0], [30, 0], [10, 0]]), sizes, 40, 0.0, 0.0)
     assert nobody.rows.sum() == 40
     assert (orders_by_density(counts, sizes, 30, 0.0, 0.0).rows <= np.ceil(USABLE * sizes)).all()
