@@ -54,7 +54,7 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
 
 
 def _check_names(arguments: Sequence[str]) -> None:
-    """Check that the working directory is there, and that it and all arguments can be written as text.
+    """Check that the working directory is there, and that it and all arguments are text, and not empty.
 
     Names of files on Linux are bytes; Python reads those that are no text by its locale as lone surrogates,
     which no file of a run can have.
@@ -63,6 +63,9 @@ def _check_names(arguments: Sequence[str]) -> None:
         here = str(Path.cwd())
     except OSError as error:
         raise StoreError(f"the working directory: {error.strerror}", "Change to one that is there.") from None
+    if "" in arguments:  # as a path it would be the working directory
+        remedy = "Give it a value, or leave it out; a variable of the shell may not be set."
+        raise CommandLineError("an argument is empty", remedy)
     for name in (*arguments, here):
         try:
             name.encode()

@@ -345,6 +345,10 @@ def _named(column: Numeric, which: Sequence[str]) -> list[float]:
     return [values[name] for name in which]
 
 
+MOST_TABLES = 1 << 14
+"""Marginals that a question may ask for."""
+
+
 def check_domain(sizes: Sequence[int], ways: int, limit: int) -> None:
     """Refuse all marginals of at most `ways` columns together where an owner would send too many counts.
 
@@ -354,6 +358,14 @@ def check_domain(sizes: Sequence[int], ways: int, limit: int) -> None:
     if not 1 <= ways <= len(sizes):
         raise ConfigError(
             f"{ways}-way marginals of {len(sizes)} columns do not exist", "Take fewer columns in a marginal."
+        )
+    tables = sum(math.comb(len(sizes), k) for k in range(1, ways + 1))
+    if ways > 1 and tables > MOST_TABLES:
+        cause = (
+            f"{len(sizes)} columns have {tables:,} marginals of up to {ways} columns and {MOST_TABLES:,} are"
+        )
+        raise ConfigError(
+            f"{cause} the limit", "Leave columns out of the schema, or choose another method: auto does."
         )
     # Sums of products over all subsets of a size: elementary symmetric polynomials.
     symmetric = [1] + [0] * ways

@@ -13,15 +13,13 @@ from typing import Any
 
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import CURATOR_FAULT, ConfigError
-from fedkme.features.binning import MergedBins, OwnValues
+from fedkme.features.binning import MOST_TABLES, MergedBins, OwnValues
 from fedkme.features.counts import MARGINAL_CELLS, SCORE_STEPS, Groups, NumberScores, Place
 from fedkme.features.maps import MapSpec, spec_to_json
 from fedkme.features.sums import Layout
 
 MOST_MAPS = 256
 """Most feature maps of one question."""
-MOST_CLIQUES = 2**14
-"""Most marginals of one question."""
 MOST_GROUPS = 2**10
 """Most columns of groups of one question."""
 MOST_PARITIES, MOST_FACTORS = 2**14, 8
@@ -55,8 +53,8 @@ class Marginals:
 
     def __post_init__(self) -> None:
         ordered = all(list(clique) == sorted(set(clique)) and clique for clique in self.cliques)
-        if not self.cliques or not ordered or not 1 <= len(self.cliques) <= MOST_CLIQUES:
-            cause = f"a question asks for no marginals, or for more than {MOST_CLIQUES}"
+        if not self.cliques or not ordered or not 1 <= len(self.cliques) <= MOST_TABLES:
+            cause = f"a question asks for no marginals, or for more than {MOST_TABLES}"
             raise ConfigError(cause, "Ask in parts.")
         _check_groups(self.groups, MARGINAL_CELLS)
 

@@ -145,5 +145,7 @@ def test_a_domain_too_large_is_refused_in_one_line_with_a_remedy() -> None:
     check_domain((10,) * 5, 2, 50 + 1000)
     with pytest.raises(ConfigError):
         check_domain((10,) * 5, 2, 50 + 999)
+    with pytest.raises(ConfigError, match="182 columns have 16,653 marginals"):
+        check_domain((2,) * 182, 2, 1 << 22)  # "a question asks for no marginals", once the run had begun
     with pytest.raises(ConfigError, match="do not exist"):
         check_domain((10,) * 5, 6, 1 << 23)
