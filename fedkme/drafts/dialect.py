@@ -274,16 +274,15 @@ def _encoding(path: Path) -> str:
     return "utf-8-sig"
 
 
-def words_for_nothing(
-    counts: Counter[str], read: Callable[[str], float], *, public: bool = False
-) -> list[str]:
+def words_for_nothing(counts: Counter[str], read: Callable[[str], float]) -> list[str]:
     """Texts of a column that stand for an empty cell.
+
+    A single word in a column of numbers does, whatever the word is, and so do a few words such as "refused"
+    in up to a quarter of many numbers.
 
     Args:
         counts: number of cells with each text.
         read: reads a text as a number.
-        public: the texts may be shown: a single word in a column of numbers counts, whatever the word is, and
-            so do a few words such as "refused" in up to a quarter of many numbers.
     """
     nothing = {text for text in counts if text.lower() in words.ANYWHERE or words.is_no_day(text)}
     others = [text for text in counts if text and text not in nothing and not is_number(text, read)]
@@ -292,8 +291,7 @@ def words_for_nothing(
     if share <= (_MOST_WORDS if many else _FEW_WORDS):
         alone = len(others) == 1 and others[0].isalpha()
         answers = many and share <= _ANSWERS and len(others) <= _KINDS and all(map(_WORD.fullmatch, others))
-        clear = public and (alone or answers)
-        nothing |= {text for text in others if clear or _is_no_number(text, many)}
+        nothing |= {text for text in others if alone or answers or _is_no_number(text, many)}
     return sorted(nothing)
 
 
@@ -308,7 +306,7 @@ def words_for_no_class(counts: Mapping[str, int], read: Callable[[str], float]) 
     Words such as "none", which may be a class, stand for none beside numbers, yes and no alone.
     """
     texts = [text for text in counts if text]
-    nothing = {*words_for_nothing(Counter(counts), read, public=True)}
+    nothing = {*words_for_nothing(Counter(counts), read)}
     nothing |= {text for text in texts if words.plain(text) in words.NOTHING}
     clear = {text for text in texts if text not in nothing and not is_number(text, read)}
     if not {words.plain(text) for text in clear} <= words.YES | words.NO:

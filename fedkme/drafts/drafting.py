@@ -263,7 +263,7 @@ def _column(
     if label:
         na = words_for_no_class(sample.counts, sample.number)
     else:
-        na = words_for_nothing(sample.counts, sample.number, public=True)
+        na = words_for_nothing(sample.counts, sample.number)
         na += codes_of_few(sample.counts, na, sample.number, _FEW_NUMBERS)
         na += no_days(sample.counts, na, forms_of_dates)
     counts = Counter({text: count for text, count in sample.counts.items() if text and text not in na})
