@@ -38,6 +38,7 @@ from fedkme.ops.archiver import Archiver
 from fedkme.ops.collector import traced
 from fedkme.ops.spans import with_time_left
 from fedkme.ops.supervision import StatusReporter, while_stored
+from fedkme.party import canonical
 from fedkme.pki.expiry import Expiry, expiries, told_daily, warn_of_ends
 from fedkme.pki.identity import IdentityFile
 from fedkme.privacy.events import CURATOR
@@ -348,13 +349,13 @@ def _listen(
 ) -> int:
     try:
         if file is None:
-            return server.add_insecure_port(settings.listen)
+            return server.add_insecure_port(canonical(settings.listen))
         loop = asyncio.get_running_loop()
 
         def tell(event: str, line: str) -> None:  # in a thread of gRPC's
             loop.call_soon_threadsafe(partial(reporter.say, event, line=line))
 
-        return server.add_secure_port(settings.listen, renewing_server_credentials(file, tell))
+        return server.add_secure_port(canonical(settings.listen), renewing_server_credentials(file, tell))
     except RuntimeError:
         cause = f"{settings.listen} cannot be listened on"
         raise ConfigError(cause, "Choose a free port and an address of this machine.") from None

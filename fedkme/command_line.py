@@ -67,6 +67,9 @@ def _check_names(arguments: Sequence[str]) -> None:
         remedy = "Give it a value, or leave it out; a variable of the shell may not be set."
         raise CommandLineError("an argument is empty", remedy)
     for name in (*arguments, here):
+        if any((sign < " " and not sign.isspace()) or sign == "\x7f" for sign in name):
+            cause = f"{name!a} has signs that steer a terminal"
+            raise CommandLineError(cause, "Rename the file or folder, or correct the argument.")
         try:
             name.encode()
         except UnicodeEncodeError:

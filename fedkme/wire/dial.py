@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
+from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import canonical, host_of, is_loopback
 from fedkme.pki.certificates import expiry, name_of, now
@@ -150,6 +150,9 @@ async def dial(
     if isinstance(identity, OwnIdentity):
         identity = identity.current()
     target = canonical(address)
+    if not int(target.rpartition(":")[2]):
+        remedy = "Name the port that the curator's line 'listening' has."
+        raise ConfigError(f"{address} has port 0, at which nobody can be called", remedy)
     options = [*CLIENT_OPTIONS, *_proxy_options(target, proxy)]
     target = f"dns:///{target}" if host_of(target) in _SCHEMES else target
     if identity is None:

@@ -109,6 +109,7 @@ def test_a_log_that_nobody_reads_is_no_wait(tmp_path: Path) -> None:
     [
         ("plan", "x" * 5000),
         ("plan", "a\x1b[31mb"),
+        ("report", "runs/\x1b[31m"),
         ("sim", "sweep", "digits", "--grid", "p=2", "--out", ""),
         ("pki", "init", "ca", "--ask-passphrase"),
         ("schema", "draft", "loop/rows.csv"),

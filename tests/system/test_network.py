@@ -136,6 +136,12 @@ async def test_error_34_names_the_variable_that_is_not_used(monkeypatch: pytest.
 SPELLINGS = ("[::1]:7", "[0:0:0:0:0:0:0:1]:7", "[0000::0001]:7", "[0:0::1]:7", "[::1]:07")
 
 
+async def test_nobody_is_called_at_port_0() -> None:
+    # "no curator answered", after half a minute: `listen = "127.0.0.1:0"` was copied.
+    with pytest.raises(ConfigError, match="has port 0"):
+        await dial("127.0.0.1:0", None, 0.1)
+
+
 async def test_a_host_named_as_a_scheme_of_grpc_is_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
     # A service that was called "dns" in Docker was looked for as a host of the name "7700".
     targets: list[str] = []
