@@ -1,7 +1,7 @@
 """`fedkme plan`: advice on the protocol to take, before any run."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -10,9 +10,12 @@ from rich.console import Console
 from curator.planning.formulas import PublicFacts, run_facts
 from curator.planning.plan import FACTOR, WITHIN, Recommendation, make_plan
 from curator.planning.ways import MEASURED, Way, ways_of
+from fedkme.cells.menu import no_picks_words
+from fedkme.cells.projection import spec_for
 from fedkme.cells.repeated_requests import deviation_of_asks
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.margins.picks import words_of_asks
+from fedkme.tables.schema import Schema
 from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 from sim.arguments import ScenarioKeys, ScenarioName
 from sim.config import SummaryTable, load_simulation
@@ -46,6 +49,8 @@ def plan(
     check_target(parties)
     facts = facts_of(parties, settings.summary)
     advice = make_plan(facts, most, pruning)
+    if words := _no_picks(settings.summary, parties.schema):
+        advice = replace(advice, cautions=(*advice.cautions, words))
     summary = settings.summary
     asks = words_of_asks(summary.privacy, summary.asks, summary.picks)
     closed = [name for name, policy in settings.policies.items() if policy.rows == "none"]
@@ -55,6 +60,13 @@ def plan(
     else:
         show(advice, asks, console())
         show_ways(ways, console())
+
+
+def _no_picks(summary: SummaryTable, schema: Schema) -> str:
+    """Cost of settings by which D_v picks nothing; empty without such settings, or where it could not."""
+    settings = {"picks": summary.picks, "cells.picks": summary.cells.picks}
+    none = [key for key, picks in settings.items() if picks == 0]
+    return no_picks_words(none[0], spec_for(schema, 0, summary.cells.dimension), schema) if none else ""
 
 
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:

@@ -20,7 +20,7 @@ from fedkme.cells.coalitions import coalition_rows, coalitions_of
 from fedkme.cells.codebook import code_book_from_json, kmeans_book, sketch_book
 from fedkme.cells.directions import MOST_OF_PICKS, Menu, pick_rule
 from fedkme.cells.disclosures import sketch_of
-from fedkme.cells.menu import make_menu, offers_columns
+from fedkme.cells.menu import make_menu, no_picks_words, offers_columns
 from fedkme.cells.plan import bits_for, labels_help, target_cells
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -175,8 +175,13 @@ def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) 
 
 
 def no_menu_reason(settings: SummarySettings, schema: Schema, coalitions: bool = False) -> str:
-    """Reason why the plan has no menu although `cells.picks` is set, with the remedy; empty where it may."""
+    """Reason why the plan has no menu although `cells.picks` is set, with the remedy; empty where it may.
+
+    With 0 picks it says what these cost.
+    """
     cells, spec = settings.cells, spec_for(schema, 0, settings.cells.dimension)
+    if cells.picks == 0:
+        return no_picks_words("cells.picks", spec, schema)
     if not cells.picks or cells.code_book == "release":
         return ""
     remedy = "leave out 'cells.picks'"

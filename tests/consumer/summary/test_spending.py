@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from consumer.requests import DONE, Requests
@@ -17,7 +20,7 @@ from curator.runs.summary_families import declared_noise
 from curator.summary.settings import SummarySettings
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.cells.repeated_requests import costs_of_asks
-from fedkme.errors import BudgetError
+from fedkme.errors import BudgetError, FedkmeError
 from fedkme.exchange import CellsPlan, Offer
 from fedkme.margins.density import even_density
 from fedkme.margins.model import PoolModel, make_model
@@ -28,6 +31,8 @@ from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.store.sqlite import SqliteStore
+from fedkme.tables.schema import Category, Schema
+from fedkme.tables.table import Table
 from fedkme.wire.summaries import request_from_wire, request_to_wire
 from tests.hostile.labs import plan
 from tests.owner.consent.host import Clockwork
@@ -170,3 +175,22 @@ def test_the_curator_takes_cells_by_the_noise_that_it_is_told() -> None:
         request = request_from_wire(request_to_wire(lab.party.document(Path("out")).request))
         assert request.count_deviation == pytest.approx(deviation, abs=0.01)
         assert validation_epsilon(settings, request.count_deviation) == pytest.approx(epsilon, abs=1e-3)
+
+
+@pytest.mark.parametrize(("names", "picks", "lines"), [(("a", "b"), 0, 1), (("a", "b"), 4, 0), ((), 0, 0)])
+def test_a_request_without_picks_says_what_that_costs(names: tuple[str, ...], picks: int, lines: int) -> None:
+    jobs = [Category(name="job", categories=names)] if names else []
+    schema = Schema(columns=(*SCHEMA.columns, *jobs))
+    lab, said = Lab(), list[str]()
+    request = lab.party.request.model_copy(update={"picks": picks})
+    values = np.column_stack([lab.party.validation.values, *[np.zeros(30)] * len(jobs)])
+    party = replace(
+        lab.party,
+        request=request,
+        schema=schema,
+        validation=Table(values),
+        warn=lambda _, line: said.append(line),
+    )
+    with contextlib.suppress(FedkmeError):  # the plan is of another schema
+        party.offer(party.ask(party.document(Path("out"))), plan(1, "run-1"))
+    assert sum("'picks' = 0" in line for line in said) == lines

@@ -65,5 +65,6 @@ def test_picks_without_a_menu_are_reported_with_a_remedy() -> None:
     assert "coalitions. Set 'cells.coalitions' to false" in reason(PEOPLE, {"picks": 1}, coalitions=True)
     assert "Set 'cells.code_book' to \"sketch\"" in reason(PEOPLE, {"picks": 1, "code_book": "seeds"})
     assert not reason(numbers, {"dimension": 3})
-    assert not reason(numbers, {"picks": 0})
+    assert not reason(image, {"picks": 0})
+    assert reason(PEOPLE, {"picks": 0}).startswith("'cells.picks' = 0: D_v picks no column")
     assert not reason(PEOPLE, {"picks": 2})
