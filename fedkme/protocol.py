@@ -77,7 +77,8 @@ class Security:
     @property
     def least_owners(self) -> int:
         """Least number of owners with which an aggregation can begin."""
-        owners = self.dropouts + self.colluders + 2
+        # no threshold is low enough for fewer owners: a step or two are left, whatever a peer asks for
+        owners = self.colluders + max(self.dropouts + 2, 2 * self.dropouts)
         while least_threshold(owners, self.colluders) > owners - self.dropouts:
             owners += 1
         return owners

@@ -7,14 +7,15 @@ from pydantic import Field, model_validator
 from fedkme.config import Settings
 from fedkme.protocol import Security
 from fedkme.protocols import NO_EXACT_TOTALS
+from fedkme.secagg.parameters import MAX_OWNERS
 
 
 class SecuritySettings(Settings):
     """Settings of secure aggregation (docs/decisions/005): totals reach the curator with owners' noise."""
 
-    dropouts: int = Field(0, ge=0)
+    dropouts: int = Field(0, ge=0, le=MAX_OWNERS)
     """D: owners that may be missing at the end; with more the run ends without a result."""
-    colluders: int | None = Field(None, ge=0)
+    colluders: int | None = Field(None, ge=0, le=MAX_OWNERS)
     """T: owners that may side with the curator without anything but their own rows being known. None: 1 in a
     run with owners enough for it (three, where none may be missing), else 0. Each owner is told T."""
 

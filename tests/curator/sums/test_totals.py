@@ -382,3 +382,8 @@ async def test_any_one_masked_message_is_uniform() -> None:
         assert chi_square(owner.words[1], bits) < LIMIT
         bare = vector.of(owner.table).view(np.uint64) & np.uint64(2**bits - 1)
         assert chi_square(bare, bits) > LIMIT  # what is under the masks is not
+
+
+def test_absurd_dropouts_keep_no_curator_busy() -> None:
+    # A consumer that asked for 10**20 made the curator count up to it, deaf to everybody.
+    assert Security(10**20, 3).least_owners == 2 * 10**20 + 4
