@@ -29,7 +29,7 @@ ENOUGH_OF_TARGET, ENOUGH_OF_OWNER = 120.0, 100.0
 """Rows of D_v, and of an owner of middle size, times epsilon, from which on margins are better than cells."""
 MOST_DIMENSIONS = 64
 """Most numbers and categories of a table that a release is made of in a summary's time."""
-ITERATIONS = 300
+ITERATIONS = 50
 """Steps of the fit of the release's model."""
 
 

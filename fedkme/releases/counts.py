@@ -6,7 +6,7 @@ and `about`, JSON in UTF-8. Nothing in the file is private any more.
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -56,6 +56,16 @@ class FoldedCounts(Measurement):
     """
 
     parts: IntArray
+
+
+def pooled(measurements: Sequence[Measurement]) -> dict[Clique, tuple[float, FloatArray]]:
+    """Precision and values of the one measurement that those of a clique are worth: their weighted mean."""
+    means = dict[Clique, tuple[float, FloatArray]]()
+    for clique in dict.fromkeys(each.clique for each in measurements):
+        alike = [each for each in measurements if each.clique == clique]
+        weights = np.array([each.sigma**-2 for each in alike])
+        means[clique] = float(weights.sum()), np.average([m.values for m in alike], axis=0, weights=weights)
+    return means
 
 
 def folded(measured: Measurement, asked: Binning, kept: Binning) -> FoldedCounts:

@@ -307,7 +307,7 @@ class MarginalsSettings(ReleaseSettings):
     """
     ways: int = Field(3, ge=1, le=5)
     """AIM's workload: all marginals of so many columns."""
-    iterations: int = Field(1000, ge=1, le=100_000)
+    iterations: int = Field(150, ge=1, le=100_000)
     """Iterations of the last fit."""
     copies: int = Field(0, ge=0, le=100)
     """Further synthetic tables, copy-1.csv and so on, each of the release as it might have been: what differs

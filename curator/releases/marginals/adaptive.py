@@ -43,7 +43,7 @@ _ONEWAY_SHARE = 0.1  # share of the budget for the columns at the start
 _SELECTION_SHARE = 0.1  # share of a round's budget for the choice
 _PAIRS_SHARE = 0.5  # share of the last round's budget for pairs that are inside larger marginals
 _CELLS = 1 << 17  # most cells of the model when the budget is spent; before that, in proportion to spending
-_ITERATIONS = 300  # iterations of the fit in a round
+_ITERATIONS = 50  # iterations of the fit in a round
 _STEPS = 2.0**20
 
 

@@ -30,14 +30,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator.releases.marginals.descent import Blocks, fitted_margins, pooled, spreads_of
+from curator.releases.marginals.descent import Blocks, fitted_margins, spreads_of
 from curator.releases.marginals.model import Model, systematic
 from curator.releases.marginals.products import ToldRanks, ranked, scores_of_codes
 from curator.releases.marginals.tilt import Chances, WantedProduct, WantedTable, one_hot
 from fedkme.answers.counts import CountEvidence
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique
-from fedkme.releases.counts import StoredCounts
+from fedkme.releases.counts import StoredCounts, pooled
 from fedkme.releases.fine import FineShares
 
 _SWEEPS = 2

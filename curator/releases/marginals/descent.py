@@ -1,7 +1,9 @@
 """Fits of graphical models to noisy marginals: mirror descent on the junction tree (McKenna 2019).
 
-The algorithm is that of `MirrorDescent` in the package mbi, with Armijo's rule, in numpy: mbi compiles a
-program for each set of cliques, half a minute on 100 pairs, and comes to the same model, as tests check.
+The algorithm is that of `MirrorDescent` in the package mbi, in numpy: mbi compiles a program for each set of
+cliques, half a minute on 100 pairs, and comes to the same model, as tests check. Steps have Nesterov's
+momentum, which begins again where the loss does not fall (O'Donoghue and Candes 2015): on seven tables 100
+steps come to the loss of 1,000 without it (lab/tried/releases.md).
 
 A table of four and more columns has more cells than its rows tell about: `without_noise` first takes out of
 it what noise explains of its interactions. `of_low_rank` does so for tables that tilt the label, `smoothed`
@@ -42,13 +44,15 @@ from curator.releases.marginals.model import Model, Zeros, check_size, without_z
 from curator.releases.marginals.products import Moment, SeenProducts
 from fedkme.arrays import FloatArray, IntArray, james_stein
 from fedkme.features.counts import Clique, Groups, sizes_with
-from fedkme.releases.counts import Measurement, StoredCounts
+from fedkme.releases.counts import Measurement, StoredCounts, pooled
 from fedkme.releases.tails import tables_with_tails
 
 Tables = dict[Clique, FloatArray]
 _NO_MOMENTS: Mapping[Clique, Moment] = MappingProxyType({})
 _NO_BINS: Mapping[int, int] = MappingProxyType({})
-_TELL = 50
+_TELL = 10
+_LONGER, _SHORTER, _HALF = 1.02, 0.8, 0.5
+"""Factors of a step: after a fall of the loss, after a rise, and after a rise without momentum."""
 _WHOLE = 3
 """Most columns of a table, and one less than the columns of an interaction, that are fitted as measured."""
 CLEAR = 1.3
@@ -195,7 +199,7 @@ def fit(
                 shares = np.maximum(target[c], _LEAST_ROWS) / rows
                 potentials[c] = np.log(shares / np.maximum(start.probabilities(c), _LEAST_ROWS / rows))
 
-    def evaluated(tables: Tables) -> tuple[float, Tables, Tables]:
+    def evaluated(tables: Tables) -> tuple[float, Tables]:
         model = Model(sizes, tables, groups, zeros)
         counts = {c: rows * model.held(c) for c in cliques}
         slopes = {c: precision[c] * (counts[c] - target[c]) for c in cliques}
@@ -204,19 +208,23 @@ def fit(
             off = (float((moment.weights * counts[c]).sum()) - moment.value) / moment.sigma
             loss += 0.5 * off**2
             slopes[c] = slopes[c] + off / moment.sigma * moment.weights
-        return loss, counts, slopes
+        return loss, slopes
 
     step = 2.0 / (rows * max(precision.values()))
-    loss, counts, slopes = evaluated(potentials)
+    loss, slopes = evaluated(potentials)
+    before, falls = potentials, 0
     for number in range(1, iterations + 1):
-        tried = potentials | {c: potentials[c] - step * slopes[c] for c in cliques}
-        new_loss, new_counts, new_slopes = evaluated(tried)
-        fall = sum(float((slopes[c] * (counts[c] - new_counts[c])).sum()) for c in cliques)
-        if loss - new_loss >= 0.5 * step * fall:
-            potentials, loss, counts, slopes = tried, new_loss, new_counts, new_slopes
-            step *= 1.1
+        momentum = falls / (falls + 3.0)
+        tried = potentials | {
+            c: potentials[c] - step * slopes[c] + momentum * (potentials[c] - before[c]) for c in cliques
+        }
+        new_loss, new_slopes = evaluated(tried)
+        if new_loss < loss:
+            before, potentials, loss, slopes = potentials, tried, new_loss, new_slopes
+            step, falls = step * _LONGER, falls + 1
         else:
-            step *= 0.5
+            step *= _SHORTER if falls else _HALF
+            before, falls = potentials, 0
         if number % _TELL == 0 or number == iterations:
             report(number / iterations)
     return Model(sizes, potentials, groups, zeros)
@@ -236,16 +244,6 @@ def _first_potentials(target: Tables, rows: int) -> Tables:
             told[pair] = float((shares * pairs[pair]).sum())
     tree = minimum_spanning_tree(-told)
     return first | {pair: table for pair, table in pairs.items() if tree[pair]}
-
-
-def pooled(measurements: Sequence[Measurement]) -> dict[Clique, tuple[float, FloatArray]]:
-    """Precision and values of the one measurement that those of a clique are worth: their weighted mean."""
-    means = dict[Clique, tuple[float, FloatArray]]()
-    for clique in dict.fromkeys(each.clique for each in measurements):
-        alike = [each for each in measurements if each.clique == clique]
-        weights = np.array([each.sigma**-2 for each in alike])
-        means[clique] = float(weights.sum()), np.average([m.values for m in alike], axis=0, weights=weights)
-    return means
 
 
 def model_of(

@@ -140,7 +140,7 @@ def finished(
 
 PAIR_CELLS = 1 << 22
 """Most noisy counts of one question."""
-ITERATIONS = 1000
+ITERATIONS = 150
 """Iterations of the last fit."""
 
 

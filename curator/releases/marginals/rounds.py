@@ -43,7 +43,7 @@ from curator.releases.marginals.dependences import (
     standing_out,
     table_of,
 )
-from curator.releases.marginals.descent import fit, pooled
+from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model, model_cells
 from curator.releases.marginals.products import SeenProducts
 from curator.releases.marginals.release import (
@@ -59,7 +59,7 @@ from curator.releases.marginals.signs import Codes
 from curator.releases.marginals.tilt import tilted
 from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique, Groups, sizes_with
-from fedkme.releases.counts import Measurement, Screen
+from fedkme.releases.counts import Measurement, Screen, pooled
 
 COLUMNS_SHARE, KEPT_SHARE, PAIRS_SHARE = 0.1, 0.25, 0.2
 """Shares of the budget: all columns, the tables that the model always has, and rough tables of all other
@@ -79,7 +79,7 @@ CELLS = 1 << 16
 SCREEN_ROUND, DEPENDENCE_CELLS = 3, 1 << 17
 """Round before which the screen is asked, when the model has most pairs; most cells of the model with the
 tables of dependences in it."""
-_ITERATIONS = 150  # iterations of the fit in a round
+_ITERATIONS = 40  # iterations of the fit in a round
 
 
 async def rounds(

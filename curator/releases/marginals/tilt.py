@@ -26,11 +26,11 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from curator.releases.marginals.descent import of_low_rank, pooled
+from curator.releases.marginals.descent import of_low_rank
 from curator.releases.marginals.model import NEVER, Dealer, Model, cell_index
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.features.counts import Clique, codes_with, sizes_with
-from fedkme.releases.counts import Measurement
+from fedkme.releases.counts import Measurement, pooled
 
 _SWEEPS = 10
 _ROWS = (1 << 14, 1 << 17)  # fewest and most rows on which weights are fitted

@@ -56,7 +56,7 @@ MISSED = 0.05
 """Share of the rows from which on a dependence that they lack makes models poor."""
 FULL_PAIRS = 0.25
 """Share of the budget from which the noise of a pair of columns is foreseen, one pair for each column."""
-_COPY_ITERATIONS = 300  # iterations of a copy's fit, which starts from the release's model
+_COPY_ITERATIONS = 50  # iterations of a copy's fit, which starts from the release's model
 NAMES = {
     "aim": "AIM (McKenna 2022), pooled, Gaussian DP filter",
     "rounds": "marginals chosen in rounds by noisy pooled counts alone",
