@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -269,7 +270,10 @@ def read_inputs(directory: Path) -> PayoutInputs:
             owners=owners,
             accessed={name: int(record["accessed"][name]) for name in owners},
             orders=None if orders is None else {name: int(orders[name]) for name in owners},
-            selected=[(str(owner), float(gain)) for owner, _, _, gain in record["selected"]],
+            selected=[
+                (str(owner), math.nan if gain is None else float(gain))
+                for owner, _, _, gain in record["selected"]
+            ],
             value_by_owner={name: float(record["value_by_owner"][name]) for name in owners},
             released=record.get("histograms") is not None,
             standings=_standings(record),

@@ -1,6 +1,7 @@
 """Base of the records of all runs: end of the run, rows of its owners, and owners that left."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,9 +42,21 @@ class RunRecord:
 
 
 def write_record(directory: Path, plain: Mapping[str, Any]) -> None:
-    """Write record.json.
+    """Write record.json; a number that is none is null, as JSON has no sign for it.
 
     Raises:
         OSError: it cannot be written.
     """
-    replace(directory / RECORD, (json.dumps(plain, indent=2) + "\n").encode())
+    text = json.dumps(_finite(plain), indent=2, allow_nan=False)
+    replace(directory / RECORD, (text + "\n").encode())
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value
