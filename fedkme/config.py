@@ -94,14 +94,14 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise _malformed(path, "TOML", error) from None
 
 
-def load_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds one object.
+def load_json(path: Path, most: int | None = SMALL) -> dict[str, Any]:
+    """Read a JSON file that holds one object, of `most` bytes.
 
     Raises:
         ConfigError: the file is missing, unreadable, or holds no JSON object.
     """
     try:
-        values = json.loads(read_text(path, UTF_8, most=SMALL))
+        values = json.loads(read_text(path, UTF_8, most=most))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
     except (ValueError, RecursionError) as error:

@@ -154,7 +154,7 @@ def read_object(path: Path) -> dict[str, Any]:
         ConfigError: the file cannot be read, or holds something else.
     """
     try:
-        return load_json(path)
+        return load_json(path, None)  # a record of a million rows is large
     except ConfigError as error:
         raise ConfigError(error.cause, REMEDY) from None
 

@@ -15,6 +15,7 @@ import pytest
 from matplotlib.image import imread
 
 from fedkme.errors import ConfigError, DataError
+from fedkme.inputs import SMALL
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from sim.report.write import write_report
@@ -228,3 +229,9 @@ def test_an_unreadable_summary_is_an_error_too(tmp_path: Path) -> None:
     (sample_run(tmp_path) / "summary.npz").write_bytes(b"PK")
     with pytest.raises(DataError, match=r"summary\.npz"):
         write_report(tmp_path)
+
+
+def test_a_record_of_very_many_rows_has_a_page(tmp_path: Path) -> None:
+    directory = sample_run(tmp_path)
+    (directory / "record.json").write_text("{" + " " * SMALL + "}")
+    assert write_report(directory).exists()
