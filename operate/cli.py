@@ -139,8 +139,8 @@ def _begun(words: Sequence[str]) -> Iterator[None]:
     shown = sys.stderr.isatty()
     if shown:
         sys.stderr.write(f"fedkme {words[0]} ...")
-    elif (verbs := _LONG & {words[0], " ".join(words[:2])}) and "--help" not in words:
-        sys.stderr.write(f"fedkme {max(verbs)} begins\n")
+    elif _LONG & {words[0], verb := " ".join(words[:2])} and "--help" not in words:
+        sys.stderr.write(f"fedkme {verb if verb.isprintable() else words[0]} begins\n")
     sys.stderr.flush()
     try:
         yield
