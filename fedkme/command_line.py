@@ -68,7 +68,7 @@ def _check_names(arguments: Sequence[str]) -> None:
         raise CommandLineError("an argument is empty", remedy)
     for name in (*arguments, here):
         if any((sign < " " and not sign.isspace()) or sign == "\x7f" for sign in name):
-            cause = f"{name!a} has signs that steer a terminal"
+            cause = f"{name!a} has control characters"
             raise CommandLineError(cause, "Rename the file or folder, or correct the argument.")
         try:
             name.encode()

@@ -33,18 +33,8 @@ PRODUCT = ("fedkme", *ROLES, "sim", "operate")
 """Packages of the wheel `fedkme`."""
 FLOORS = (
     (
-        *(
-            "errors",
-            "inputs",
-            "arrays",
-            "command_line",
-            "durable",
-            "extensions",
-            "verbs",
-            "config",
-            "descriptions",
-        ),
-        *("pages", "verdict"),
+        *("errors", "inputs", "arrays", "command_line", "durable", "extensions", "verbs", "config"),
+        *("descriptions", "pages", "verdict"),
     ),
     ("store", "pki", "embeddings", "tables", "drafts"),
     ("features",),

@@ -15,7 +15,7 @@ from fedkme.inputs import SMALL, read_bytes
 from fedkme.pki import requests
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import Role, check_name, fingerprint, name_of
-from fedkme.pki.files import PRIVATE, PUBLIC, pem_blocks
+from fedkme.pki.files import PRIVATE, PUBLIC, keys_in
 from fedkme.pki.folder import AuthorityFolder, Passphrase, explained, make_authority
 from fedkme.pki.identity import Identity
 from fedkme.pki.show import Facts, describe, describe_request, lines_of
@@ -241,9 +241,8 @@ def _refuse(out: Path) -> None:
 
 
 def _key_in(path: Path) -> bytes:
-    for label, block in pem_blocks(read_bytes(path, SMALL)):
-        if label.endswith("PRIVATE KEY"):
-            return block
+    if keys := keys_in(read_bytes(path, SMALL)):
+        return keys[0]
     raise PkiError(f"{path} has no key", "Name the file that --out-key wrote, or a bundle.")
 
 

@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 
 PRIVATE, PUBLIC = 0o600, 0o644
+KEY = "PRIVATE KEY"
+"""End of the label of a key, of whatever kind."""
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 """Modification time (ns), size (bytes) and inode of each file; None for a missing file."""
@@ -50,6 +52,11 @@ def pem_text(data: bytes) -> str:
     """Text of a file of PEM blocks."""
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return data.decode("utf-16" if wide else "latin-1", "replace")
+
+
+def keys_in(data: bytes) -> list[bytes]:
+    """Private keys of a file, in order."""
+    return [block for label, block in pem_blocks(data) if label.endswith(KEY)]
 
 
 def certificates_in(data: bytes) -> bytes:

@@ -15,14 +15,22 @@ from fedkme.durable import create, make_folder, replace
 from fedkme.errors import IdentityError
 from fedkme.inputs import SMALL, read_bytes
 from fedkme.pki.certificates import MALFORMED, is_authority, now
-from fedkme.pki.files import PRIVATE, PUBLIC, certificates_in, key_file, key_mode, pem_blocks, stamp
+from fedkme.pki.files import (
+    KEY,
+    PRIVATE,
+    PUBLIC,
+    certificates_in,
+    key_file,
+    key_mode,
+    keys_in,
+    pem_blocks,
+    stamp,
+)
 
 if TYPE_CHECKING:  # `fedkme pki` opens no connection
     import grpc
 
 IDENTITY_FILES = ("certificate.pem", "key.pem", "authority.pem")
-_KEY = "PRIVATE KEY"
-"""End of the label of a key, of whatever kind."""
 _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certificate, key and authority.pem."
 
 
@@ -147,15 +155,14 @@ def refuse_open_key(path: Path) -> None:
 
 def _from_folder(folder: Path) -> Identity:
     chain, key, authority = (read_bytes(folder / name, SMALL) for name in IDENTITY_FILES)
-    keys = [block for label, block in pem_blocks(key) if label.endswith(_KEY)]
-    return Identity(certificates_in(chain), keys[0] if keys else key, certificates_in(authority))
+    return Identity(certificates_in(chain), [*keys_in(key), key][0], certificates_in(authority))
 
 
 def _from_bundle(path: Path) -> Identity:
     key, chain, authority = b"", b"", b""
     try:
         for label, block in pem_blocks(read_bytes(path, SMALL)):
-            if label.endswith(_KEY):
+            if label.endswith(KEY):
                 key = key or block
             elif label == "CERTIFICATE":
                 certificate = x509.load_pem_x509_certificate(block)

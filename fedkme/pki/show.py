@@ -17,7 +17,7 @@ from fedkme.pki.certificates import (
     role_of,
     serial_of,
 )
-from fedkme.pki.files import pem_blocks
+from fedkme.pki.files import KEY, pem_blocks
 from fedkme.pki.folder import AuthorityFolder
 from fedkme.pki.identity import IDENTITY_FILES
 
@@ -103,7 +103,7 @@ def _list(revoked: x509.CertificateRevocationList) -> Facts:
 def _file(path: Path) -> Iterator[Facts]:
     try:
         blocks = pem_blocks(read_bytes(path, SMALL))
-        if not any(label in _LABELS or label.endswith("PRIVATE KEY") for label, _ in blocks):
+        if not any(label in _LABELS or label.endswith(KEY) for label, _ in blocks):
             raise ValueError
         for label, block in blocks:
             if label == "CERTIFICATE":
@@ -112,7 +112,7 @@ def _file(path: Path) -> Iterator[Facts]:
                 yield describe_request(x509.load_pem_x509_csr(block))
             elif label == "X509 CRL":
                 yield _list(x509.load_pem_x509_crl(block))
-            elif label.endswith("PRIVATE KEY"):
+            elif label.endswith(KEY):
                 yield {"private key": "(not shown)"}
     except OSError as error:
         raise PkiError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
