@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from curator.payouts.allowance import FILE, allowance_of, drawn, read_draws
-from fedkme.errors import FedkmeError, LedgerError, NotVerifiedError, StoreError, on_disk
+from fedkme.errors import FedkmeError, LedgerError, NotVerifiedError, on_disk
 from fedkme.heads.files import SUFFIX
 from fedkme.inputs import SMALL, read_bytes
 from fedkme.ledgers.discovery import following_once, locate
@@ -117,11 +116,11 @@ def verify_runs(
 
 
 def _figures(folder: Path) -> list[Verdict]:
-    """Verdicts on other privacy figures in a folder: metrics, cards, the page, payouts."""
+    """Verdicts on other privacy figures in a folder: metrics, cards, the page."""
     verdicts = check_figures(folder)
     if verdicts and not verdicts[0].fault:
         verdicts += [*_published(folder), *_report(folder)]
-    return [*verdicts, *(each for place in (folder, *folder.glob("run-*")) for each in _payouts(place))]
+    return verdicts
 
 
 def _report(folder: Path) -> Iterator[Verdict]:
@@ -142,20 +141,6 @@ def _published(folder: Path) -> Iterator[Verdict]:
         true = published_variant(settings.summary, len(record.get("owner_rows", ())))
         fault = differs(stated, [each.to_json() for each in true])
         yield Verdict(f"{folder / METRICS}, the variant as published", fault)
-
-
-def _payouts(folder: Path) -> Iterator[Verdict]:
-    """Verdict on a run's noised payouts, which draw on the allowance in its ledgers."""
-    if not (path := folder / FILE).is_file():
-        return
-    try:
-        draws, run = read_draws(folder), str((read_record(folder) or {}).get("run"))
-    except StoreError as error:
-        yield Verdict(str(path), error.cause)
-        return
-    spent, allowance = float(drawn(draws)), allowance_of(folder, run)
-    over = f"epsilon {spent:g} is drawn, and the ledgers allow {allowance:g}" if spent > allowance else ""
-    yield Verdict(f"{path}: epsilon {spent:g} of {allowance:g}", over)
 
 
 @app.verb(

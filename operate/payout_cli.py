@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from curator.payouts.allowance import draw_payout
-from curator.payouts.gains import GainRelease, WinRelease, by_exact_gains, by_noised_gains, by_noised_wins
-from curator.payouts.payout import (
-    NOISED,
-    Payout,
-    Standing,
-    by_mixture,
-    by_price,
-    by_rows,
-    by_rows_noised,
-    rank_owners,
-)
+from curator.payouts.payout import Payout, Standing, by_gains, by_mixture, by_price, by_rows, rank_owners
 from fedkme.errors import ConfigError, StoreError
-from fedkme.privacy.noise import NoiseSource
 from fedkme.protocols import PROTOCOLS, Protocol
 from fedkme.verbs import AsJson, Verbs, console, print_json, table_of
 from sim.engines.run_folder import read_record
@@ -39,7 +25,6 @@ class PayoutBasis(StrEnum):
 
     ROWS = "rows"
     GAINS = "gains"
-    WINS = "wins"
     MIXTURE = "mixture"
 
 
@@ -55,40 +40,27 @@ def payout(
     price: Annotated[
         int | None, typer.Option(min=0, help="With rows: a price per row in place of a total.")
     ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="With rows, gains or wins: noise, of what the run's `payouts` allows."),
-    ] = None,
-    clip: Annotated[
-        float | None, typer.Option(help="With gains and --epsilon: the largest value of a row.")
-    ] = None,
     rank: Annotated[
         bool, typer.Option("--rank", help="Pay nobody: rank owners by the distance of their rows from D_v.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Divide a sum by rows sent, winning gains, wins or mixture weights; or rank owners."""
+    """Divide a sum by rows sent, winning gains or mixture weights; or rank owners."""
     inputs = read_inputs(directory)
     if rank:
         _rank(inputs.ranking(), as_json)
         return
-    if price is not None and (method is not PayoutBasis.ROWS or epsilon is not None):
-        cause = "a price per row goes with --method rows alone"
-        raise ConfigError(cause, "Leave out --price, or the other options.")
-    if epsilon is not None:
-        request = {"method": method.value, "total": total, "epsilon": epsilon, "clip": clip}
-        make = partial(noised, inputs, method, total, epsilon, clip)
-        result = draw_payout(directory, inputs.run, request, make)
-    else:
-        result = plain(inputs, method, total, price)
+    if price is not None and method is not PayoutBasis.ROWS:
+        raise ConfigError("a price per row goes with --method rows alone", "Leave out --price.")
+    result = divided(inputs, method, total, price)
     if as_json:
         print_json(result.to_json())
     else:
         show(result, console())
 
 
-def plain(inputs: PayoutInputs, method: PayoutBasis, total: int, price: int | None) -> Payout:
-    """Make a payout without noise of its own.
+def divided(inputs: PayoutInputs, method: PayoutBasis, total: int, price: int | None) -> Payout:
+    """Make a payout.
 
     Raises:
         ConfigError: the run lacks an input of the method.
@@ -100,41 +72,12 @@ def plain(inputs: PayoutInputs, method: PayoutBasis, total: int, price: int | No
             counts, public = inputs.counts()
             return by_rows(counts, total, public)
         case PayoutBasis.GAINS:
-            _need_gains(inputs)
-            return by_exact_gains(inputs.value_by_owner, total)
-        case PayoutBasis.WINS:
-            raise ConfigError("numbers of winning rows are released only with noise", "Give --epsilon.")
+            if not inputs.ranked:
+                cause = f"{inputs.protocol.title} has no winning gains: no party learns which rows survive"
+                raise ConfigError(cause, "Use --method rows, or mixture with protocol=cells.")
+            return by_gains(inputs.value_by_owner, total)
         case PayoutBasis.MIXTURE:
             return by_mixture(inputs.mixture(), total)
-
-
-def noised(
-    inputs: PayoutInputs,
-    method: PayoutBasis,
-    total: int,
-    epsilon: float,
-    clip: float | None,
-    noise: NoiseSource,
-) -> Payout:
-    """Make a payout with noise, which owners may see.
-
-    Raises:
-        ConfigError: the payout has no finite epsilon, or needs no noise.
-    """
-    if method is PayoutBasis.MIXTURE or (method is PayoutBasis.ROWS and not inputs.ranked):
-        raise ConfigError(f"{method} of this run costs nothing: it needs no noise", "Leave out --epsilon.")
-    _need_gains(inputs)
-    if inputs.protocol.base not in NOISED:
-        cause = f"with the auction '{inputs.protocol.base}' owners' rows have no finite epsilon to add to"
-        raise ConfigError(cause, "Keep payouts of this run at the curator, or pay a price per row.")
-    if method is PayoutBasis.ROWS:
-        return by_rows_noised(inputs.accessed, total, epsilon, noise)
-    if method is PayoutBasis.WINS:
-        return by_noised_wins(inputs.wins(), total, WinRelease(epsilon), noise)
-    if clip is None:
-        cause = "winning gains without a clip have no sensitivity: epsilon would be infinite"
-        raise ConfigError(cause, "Give --clip, or use --method wins.")
-    return by_noised_gains(inputs.gains(), total, GainRelease(epsilon, clip, inputs.rounds), noise)
 
 
 def show(payout: Payout, out: Console) -> None:
@@ -160,12 +103,6 @@ def _rank(standings: Sequence[Standing], as_json: bool) -> None:
     out.print("tells nothing new: computed from private histograms already paid for", highlight=False)
 
 
-def _need_gains(inputs: PayoutInputs) -> None:
-    if not inputs.ranked:
-        cause = f"{inputs.protocol.title} has no winning gains: no party learns which rows survive"
-        raise ConfigError(cause, "Use --method rows, or mixture with protocol=cells.")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PayoutInputs:
     """Inputs of payments from one run.
@@ -173,11 +110,8 @@ class PayoutInputs:
     Attributes:
         run: name of the run in ledgers.
         protocol: the run's row in fedkme/protocols.py.
-        rounds: p, requested rows.
-        owners: names of all owners in the run, sorted.
         accessed: rows sent, by owner.
         orders: rows ordered, by owner; None if the protocol has no orders.
-        selected: (owner, gain) of every row of the summary.
         value_by_owner: sums of winning gains.
         released: True if the run released private histograms of owners and D_v.
         standings: owners by the distance of their distribution from D_v's; None if the run released too
@@ -187,11 +121,8 @@ class PayoutInputs:
 
     run: str
     protocol: Protocol
-    rounds: int
-    owners: tuple[str, ...]
     accessed: Mapping[str, int]
     orders: Mapping[str, int] | None
-    selected: Sequence[tuple[str, float]]
     value_by_owner: Mapping[str, float]
     released: bool
     standings: Sequence[Standing] | None = None
@@ -207,17 +138,6 @@ class PayoutInputs:
         if self.ranked:
             return self.accessed, False
         return self.orders or self.accessed, self.orders is not None or not self.protocol.ordered
-
-    def gains(self) -> dict[str, list[float]]:
-        """Winning gains of every owner, in order."""
-        gains: dict[str, list[float]] = {name: [] for name in self.owners}
-        for owner, gain in self.selected:
-            gains[owner].append(gain)
-        return gains
-
-    def wins(self) -> dict[str, int]:
-        """Rows of every owner in the summary."""
-        return {name: len(gains) for name, gains in self.gains().items()}
 
     def ranking(self) -> Sequence[Standing]:
         """Ranking of owners from the run's private histograms.
@@ -244,7 +164,7 @@ class PayoutInputs:
 
     def _check_released(self) -> None:
         if not self.released:
-            remedy = "Use --method rows or wins, or run with protocol=cells and cells.coalitions=false."
+            remedy = "Use --method rows, or run with protocol=cells and cells.coalitions=false."
             raise ConfigError(f"{self.run} released no histograms to compute a value from", remedy)
 
 
@@ -266,14 +186,8 @@ def read_inputs(directory: Path) -> PayoutInputs:
         return PayoutInputs(
             run=str(record["run"]),
             protocol=PROTOCOLS[record["protocol"]],
-            rounds=int(record["p"]),
-            owners=owners,
             accessed={name: int(record["accessed"][name]) for name in owners},
             orders=None if orders is None else {name: int(orders[name]) for name in owners},
-            selected=[
-                (str(owner), math.nan if gain is None else float(gain))
-                for owner, _, _, gain in record["selected"]
-            ],
             value_by_owner={name: float(record["value_by_owner"][name]) for name in owners},
             released=record.get("histograms") is not None,
             standings=_standings(record),

@@ -254,7 +254,6 @@ NOISE = {
     "fedkme/party.py": "hands a source to each party, by its settings alone",
     "fedkme/privacy/noise.py": "defines the sources",
     "fedkme/privacy/settings.py": "asks a mechanism for its cost, and gives it no rows",
-    "curator/payouts/allowance.py": "draws when owners' ledgers have the allowance",
     "curator/sums/owner_sums.py": "SumDisclosures",
     "curator/summary/run.py": "SummaryDisclosures",
     "curator/runs/summary_run.py": "RunJournal, which writes the run's lines",

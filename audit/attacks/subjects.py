@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from audit.attacks import auctions, cells, cells_run, clock, deployed, h2, joint, means, public
 from audit.attacks.consumers import margins, picks, repeated_requests
-from audit.attacks.curators import moments, payouts, pooled
+from audit.attacks.curators import moments, pooled
 from audit.attacks.finding import Subject
 from audit.attacks.owners import budgets_and_ledgers, coalitions, limits, timing
 from fedkme.errors import ConfigError
@@ -39,8 +39,6 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "aim": pooled.adaptive_marginals,
     "rounds": pooled.noisy_rounds,
     "distributed-noise": pooled.distributed_noise,
-    "payout-wins": payouts.wins,
-    "payout-gains": payouts.winning_gains,
     "budgets": budgets_and_ledgers.budgets,
     "ledgers": budgets_and_ledgers.ledgers,
     "privauction-rule": auctions.privauction_rule,

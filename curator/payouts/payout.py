@@ -36,8 +36,7 @@ total number of rows that all owners sent.
 - `cells`: orders are functions of p, rho and private histograms, so counts of *ordered* rows are
   post-processing. Only the curator sees a short delivery, so divide a total by orders, not by deliveries.
 - `algorithm3`: the clock's noise hides exactly the number of rows worth a price, and no other auction has a
-  proof. So the division is for the curator alone, or the price is computed from a noised number of rows
-  (`by_rows_noised`).
+  proof. So the division is for the curator alone.
 """
 
 from __future__ import annotations
@@ -54,11 +53,7 @@ from fedkme.arrays import FloatArray
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, PolicyError
-from fedkme.privacy.events import Event, ExactStatistic, Laplace
-from fedkme.privacy.noise import NoiseSource
-
-NOISED = frozenset({"clock"})
-"""Auctions under which a noised release is proven to add its own epsilon, and no more, to a run's cost."""
+from fedkme.privacy.events import Event, ExactStatistic
 
 
 def by_price(counts: Mapping[str, int], price: int) -> Payout:
@@ -92,38 +87,21 @@ def by_rows(counts: Mapping[str, int], total: int, public: bool) -> Payout:
     if public:
         tells = "nothing: these counts follow from public numbers and from private releases already paid for"
         return Payout("rows", total, amounts, shares, "owners", tells)
-    tells = "the exact number of rows that all others sent, which nothing protects: use a price, or --epsilon"
+    tells = "the exact number of rows that all others sent, which nothing protects: use a price"
     event = ExactStatistic("rows that all owners sent")
     return Payout("rows", total, amounts, shares, "curator", tells, event)
 
 
-def by_rows_noised(counts: Mapping[str, int], total: int, epsilon: float, noise: NoiseSource) -> Payout:
-    """Pay about a total, by a price per row from a noised number of rows; for runs with the clock.
-
-    Relation: replace one row of one owner, seen by the others. With the transcript fixed, whether a row is
-    sent depends on that row alone (curator/summary/auctions/clock.py), so the number of sent rows
-    changes by at most 1. Laplace noise of scale 1/epsilon makes the number (epsilon, 0)-DP, and the price is
-    post-processing.
-    The transcript of another auction has no finite cost: there the payout adds epsilon to infinity.
-
-    Args:
-        counts: rows sent by owner.
-        total: units to pay; the amounts differ from the total by the noise, and the curator bears the
-            difference.
-        epsilon: epsilon of the price, > 0.
-        noise: source of the noise.
+def by_gains(value_by_owner: Mapping[str, float], total: int) -> Payout:
+    """Pay a total by exact sums of winning gains, for the curator alone: epsilon towards owners is infinite.
 
     Raises:
-        ConfigError: a parameter is out of its range.
+        ConfigError: the total cannot be divided.
     """
-    _check(counts)
-    check_epsilon(epsilon)
-    rows = max(1.0, sum(counts.values()) + float(noise.laplace(1.0 / epsilon, 1)[0]))
-    price = total / rows
-    amounts = {name: int(counts[name] * price) for name in sorted(counts)}
-    _, shares = divide(0, counts)
-    tells = f"a price per row with noise: epsilon {epsilon:g} about the number of rows that all sent"
-    return Payout("rows", sum(amounts.values()), amounts, shares, "owners", tells, Laplace(1.0 / epsilon))
+    amounts, shares = divide(total, value_by_owner)
+    tells = "who won, without protection: curator only"
+    event = ExactStatistic("winning marginal gains of every owner")
+    return Payout("gains", total, amounts, shares, "curator", tells, event)
 
 
 def _check(counts: Mapping[str, int]) -> None:
@@ -250,7 +228,7 @@ class Payout:
         """
         if self.audience != "owners":
             cause = f"a payout by {self.method} tells owners {self.tells}"
-            raise PolicyError(cause, "Keep it, or release it with noise.")
+            raise PolicyError(cause, "Keep it, or pay a price per row.")
         if owner not in self.amounts:
             raise ConfigError(f"no owner {owner!r} is in this payout", "Name one of the run's owners.")
         return {"owner": owner, "method": self.method, "amount": self.amounts[owner]}
@@ -258,16 +236,6 @@ class Payout:
     def to_json(self) -> dict[str, Any]:
         """All fields, for the curator's files."""
         return asdict(self) | {"event": None if self.event is None else self.event.to_json()}
-
-
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an epsilon of a noised payout that is not positive and finite.
-
-    Raises:
-        ConfigError: it is not.
-    """
-    if not 0 < epsilon < math.inf:
-        raise ConfigError(f"epsilon {epsilon} of a payout is not positive and finite", "Take epsilon > 0.")
 
 
 def divide(total: int, values: Mapping[str, float]) -> tuple[dict[str, int], dict[str, float]]:

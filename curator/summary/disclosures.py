@@ -34,7 +34,6 @@ from fedkme.privacy.means import Cost
 from fedkme.privacy.summary_disclosures import (
     MEAN,
     NOT_TOLD,
-    PAYOUTS,
     ROWS,
     auction_nonce,
     mean_nonce,
@@ -148,27 +147,19 @@ class SummaryDisclosures(RunDisclosures):
         """
         self._write(validation_lines(self._run, self._consumer, offer, {nonce_of(target): _UNDECLARED}))
 
-    def open(
-        self, auction: Event | None, target: MeanVector, exchanged: int = 1, payouts: Event | None = None
-    ) -> None:
+    def open(self, auction: Event | None, target: MeanVector, exchanged: int = 1) -> None:
         """Open the run before round 1: the consumer will follow it; owners will learn whom the auction asks.
-
-        The noised payouts after the run are charged here: nothing is written once the run is over.
 
         Args:
             auction: event of being asked, or not; written in every round with questions.
             target: g~.
             exchanged: rows of the summary that one replaced row of an owner may replace.
-            payouts: event of all noised payouts of the run together; None: there will be none.
         """
         self._auction, self._auction_nonce, self._exchanged = auction, auction_nonce(target), exchanged
         # The number is exact and has its own line; a line that equals an earlier one would hide nothing.
         self._write([self._about(0, OWNERS, self._consumer, _PROGRESS, "progress")])
-        self._write([] if payouts is None else [self._about(1, OWNERS, OWNERS, payouts, PAYOUTS)])
 
-    def to_be_heard(
-        self, mean: Cost, question: Event, target: MeanVector, payouts: Event | None = None
-    ) -> tuple[Disclosure, ...]:
+    def to_be_heard(self, mean: Cost, question: Event, target: MeanVector) -> tuple[Disclosure, ...]:
         """Disclosures to owners about each other's rows, as lines of round 1 for the owners' own ledgers.
 
         Args:
@@ -177,15 +168,10 @@ class SummaryDisclosures(RunDisclosures):
                 the broadcast's.
             question: event of being asked, or not.
             target: g~.
-            payouts: event of all noised payouts of the run; None: there will be none.
         """
-        heard: list[tuple[Event, float | None, str]] = [
-            (mean.event, mean.sensitivity, MEAN),
-            (question, None, auction_nonce(target)),
-        ]
-        heard += [] if payouts is None else [(payouts, None, PAYOUTS)]
-        return tuple(
-            self._about(1, OWNERS, OWNERS, event, nonce, sensitivity) for event, sensitivity, nonce in heard
+        return (
+            self._about(1, OWNERS, OWNERS, mean.event, MEAN, mean.sensitivity),
+            self._about(1, OWNERS, OWNERS, question, auction_nonce(target)),
         )
 
     def draw_mean(self, number: int, cost: Cost) -> None:

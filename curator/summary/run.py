@@ -136,7 +136,7 @@ async def run_summary(
         await uniform(replace(task, rows=drawn), roster, record, observer, gate)
     else:
         event, exchanged = settings.auction.event(task.rows, owners), settings.auction.exchanged_rows
-        gate.open(event, task.target, exchanged, settings.payout_event)
+        gate.open(event, task.target, exchanged)
         auction = settings.auction.make(len(roster), noise_for("auction"))
         await algorithm3(task, roster, h2, auction, record, observer, gate)
     gate.pass_untold(len(record.rounds))
@@ -157,7 +157,7 @@ def _invitation(
         auction = settings.auction
         mean = later_cost(h2).of_rows(auction.exchanged_rows)
         question = auction.event(task.rows, owners)
-        heard = gate.to_be_heard(mean, question, task.target, settings.payout_event)
+        heard = gate.to_be_heard(mean, question, task.target)
     features = task.h1.spec if task.hashed is None else task.hashed.spec
     return Invitation(
         task.run,

@@ -12,7 +12,7 @@ from fedkme.cells.directions import MOST_OF_PICKS, USUAL_PICKS
 from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.exchange import SummaryChoice
-from fedkme.privacy.events import Event, PureDp
+from fedkme.privacy.events import Event
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyMean, GaussianSettings, broadcast_events
 from fedkme.protocols import ALGORITHM3, AUTO, Protocol, summaries, variant
@@ -112,9 +112,6 @@ class SummarySettings(Settings):
     D_v."""
     auction: AnyAuction = ClockSettings()
     """Auction by which Algorithm 3 chooses a row in each round."""
-    payouts: float = Field(0.0, ge=0)
-    """Part of `privacy.epsilon` that all noised payouts after a run by the clock may cost. Owners admit it
-    with the run, and all ledgers then hold it (docs/payouts.md); 0: there will be no noised payouts."""
     quorum: int = Field(1, ge=1)
     """Fewest owners: with fewer the run stops and keeps its rows so far. In a CURATOR.toml that names
     `owners` the default is more than half of them."""
@@ -126,22 +123,10 @@ class SummarySettings(Settings):
             return values
         if values.get("protocol", AUTO) == AUTO and values.get("preset") == "published":
             values = {**values, "protocol": ALGORITHM3}
-        parts = (values.get("payouts"), "auction" in values, "broadcast" in values)
-        if any(parts):  # settings that name a part of Algorithm 3 name Algorithm 3
+        if "auction" in values or "broadcast" in values:  # parts of Algorithm 3 name it
             values = {"protocol": ALGORITHM3, **values}
         filled = with_preset(values)  # also fills D_v's mechanism, which the consumer sets
         return {key: filled[key] for key in filled if key in values or key in cls.model_fields}
-
-    @model_validator(mode="after")
-    def _check_payouts(self) -> Self:
-        if self.payouts and (self.protocol != ALGORITHM3 or not isinstance(self.auction, ClockSettings)):
-            raise ValueError("payouts: only runs by Algorithm 3 with the clock can have noised payouts")
-        return self
-
-    @property
-    def payout_event(self) -> PureDp | None:
-        """Event of all noised payouts of a run together, replace one row; None where there will be none."""
-        return PureDp(self.payouts / self.privacy.group) if self.payouts else None
 
     @property
     def sealed(self) -> bool:
@@ -204,5 +189,4 @@ class SummarySettings(Settings):
             return [self.owner_noise().event]
         auction = self.auction
         broadcasts = broadcast_events(self.broadcast, rows, auction.exchanged_rows)
-        paid = [] if self.payout_event is None else [self.payout_event]
-        return [*broadcasts, auction.event(rows, owners), *paid]
+        return [*broadcasts, auction.event(rows, owners)]

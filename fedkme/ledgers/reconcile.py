@@ -34,7 +34,7 @@ from fedkme.privacy.events import (
     validation_of,
 )
 from fedkme.privacy.ledger import Entry, Follow
-from fedkme.privacy.summary_disclosures import AUCTION, MEAN, PAYOUTS
+from fedkme.privacy.summary_disclosures import AUCTION, MEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,13 +313,12 @@ def _due(curator: Found, party: Found, stayed: Mapping[str, Set[str]]) -> list[E
         rounds = sold.get(about.run, set())
         if about.nonce.startswith(AUCTION):
             return about.round in rounds
-        # A line about all rounds, as for payouts, has round 1: every owner that sold a row received it.
         return about.round <= max(rounds, default=0) or party.party in stayed.get(about.run, ())
 
     return [
         entry
         for entry in curator.entries
-        if entry.disclosure.nonce.startswith((AUCTION, MEAN, PAYOUTS))
+        if entry.disclosure.nonce.startswith((AUCTION, MEAN))
         and _is_heard(entry, party)
         and is_due(entry.disclosure)
     ]

@@ -53,18 +53,6 @@ class _Written(Settings):
     model_config = ConfigDict(extra="ignore")
 
     privacy: PrivacyTarget = PrivacyTarget()
-    payouts: float = Field(0.0, ge=0)
-
-    @property
-    def of_summary(self) -> float:
-        """Part of epsilon for the summary itself, after payouts.
-
-        Raises:
-            ValueError: payouts take the whole epsilon.
-        """
-        if self.payouts and self.payouts >= self.privacy.epsilon:
-            raise ValueError(f"payouts = {self.payouts:g} leaves nothing of privacy.epsilon for the summary")
-        return self.privacy.epsilon - self.payouts
 
 
 def large_epsilons(settings: object, within: str = "") -> list[str]:
@@ -92,8 +80,7 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
             changes parameters of the preset's own mechanism need not name that mechanism.
     """
     filled = dict(values)
-    written_target = _Written.model_validate(filled)
-    target, of_summary = written_target.privacy, written_target.of_summary
+    target = _Written.model_validate(filled).privacy
     if filled.get("preset", "sound") == "published":
         defaults: dict[str, dict[str, Any]] = {
             "target": {"mechanism": "mwem", "estimate": "average"},
@@ -107,7 +94,7 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
     else:
         try:
             of_target = row_epsilon(target.epsilon, target.delta, target.group)
-            left = of_summary * (1.0 - target.clock_share)
+            left = target.epsilon * (1.0 - target.clock_share)
             of_broadcast = row_epsilon(left, target.delta, 2 * target.group)
         except ConfigError:
             raise ValueError(
@@ -117,7 +104,10 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
         defaults = {
             "target": {"mechanism": "gaussian", "epsilon": of_target, "delta": target.delta},
             "broadcast": {"mechanism": "gaussian", "epsilon": of_broadcast, "delta": target.delta},
-            "auction": {"kind": "clock", "epsilon": of_summary * target.clock_share / (2.0 * target.group)},
+            "auction": {
+                "kind": "clock",
+                "epsilon": target.epsilon * target.clock_share / (2.0 * target.group),
+            },
         }
         seed_set = "subtracted"
     filled.setdefault("seed_set", seed_set)

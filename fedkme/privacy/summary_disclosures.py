@@ -16,8 +16,8 @@ ROWS = "rows"
 _ROW = RawRows(1)
 _HASHED = HashedRows(1)
 _SEALED = SealedRows(1)
-MEAN, AUCTION, PAYOUTS = "mean", "auction", "payouts"
-"""First words of nonces. The noised payouts of a run are one line, whose whole nonce is the word."""
+MEAN, AUCTION = "mean", "auction"
+"""First words of nonces."""
 NOT_TOLD = f"{MEAN} not told"
 """Nonce of the one line about the releases in the silent rounds at the end of a run."""
 

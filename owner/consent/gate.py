@@ -21,7 +21,7 @@ from fedkme.privacy.events import (
     repeated,
 )
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.privacy.summary_disclosures import MEAN, NOT_TOLD, PAYOUTS, mean_nonce, row_disclosures
+from fedkme.privacy.summary_disclosures import MEAN, NOT_TOLD, mean_nonce, row_disclosures
 from fedkme.protocol import AuctionTerms, Broadcast, Consider, Invitation, SumTerms
 from fedkme.sums.disclosures import release_disclosures, vector_disclosure
 from fedkme.sums.vector import SumVector
@@ -197,8 +197,6 @@ class OwnerGate:
     def restore_heard(self, round_number: int, what: str) -> None:
         """Restore that another process wrote the line of a round."""
         self._heard_until[what] = max(round_number, self._heard_until.get(what, 0))
-        if round_number:
-            self._heard.pop(PAYOUTS, None)  # its line goes with the first round
 
     def close(self, last_round: int) -> None:
         """Write the lines of rounds decided since this owner last heard of one; the run is over."""
@@ -270,13 +268,8 @@ class OwnerGate:
         """Lines about what this owner hears of others' rows, in the curator's words; once a round.
 
         A broadcast tells about all rounds since the last one, also rounds that sent this owner nothing.
-        The first broadcast depends on the public seed set alone. The cost of noised payouts after the run is
-        charged with the first round, whatever that asks: the curator charged it before.
+        The first broadcast depends on the public seed set alone.
         """
-        paid = self._heard.get(PAYOUTS) if round_number else None
-        return [*([] if paid is None else [paid]), *self._hear_of(round_number, what, nonce)]
-
-    def _hear_of(self, round_number: int, what: str, nonce: str) -> list[Disclosure]:
         about = self._heard.get(what)
         first = 2 if what == MEAN else round_number
         new = round_number + 1 - max(first, self._heard_until.get(what, 0) + 1)

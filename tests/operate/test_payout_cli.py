@@ -1,30 +1,16 @@
 """`fedkme payout` on a finished run."""
 
-import contextlib
 import io
 import json
-import math
-import shutil
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from curator.payouts.allowance import FILE, draw_payout, drawn, read_draws
-from curator.payouts.payout import Payout
-from fedkme.errors import BudgetError, ConfigError, FedkmeError, StoreError
-from fedkme.privacy.events import Laplace, PureDp
-from fedkme.privacy.ledger import read_ledger
-from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.summary_disclosures import PAYOUTS
+from fedkme.errors import ConfigError, StoreError
 from fedkme.protocols import PROTOCOLS
-from operate.audit_cli import app as audit
 from operate.payout_cli import app, read_inputs
 from sim.config import load_simulation
 from sim.progress import Progress
@@ -40,8 +26,8 @@ def run_in(folder: Path, *changes: str) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a run whose owners agreed to payouts of epsilon .3."""
-    return run_in(tmp_path_factory.mktemp("runs") / "run", "payouts=0.3")
+    """Folder of a run by rank."""
+    return run_in(tmp_path_factory.mktemp("runs") / "run")
 
 
 def call(*arguments: object) -> dict[str, Any]:
@@ -71,135 +57,8 @@ def test_rows_and_gains_of_a_real_run(finished: Path) -> None:
     assert "CURATOR ONLY" in table.output
 
 
-@pytest.fixture
-def paid(finished: Path, tmp_path: Path) -> Path:
-    """Copy of the run, for a test that draws payouts."""
-    return Path(shutil.copytree(finished, tmp_path / "run"))
-
-
-def epsilon_of(folder: Path) -> float:
-    """Epsilon of owners towards each other, by the ledgers of a folder."""
-    result = CliRunner().invoke(audit, ["ledger", str(folder), "--json"], catch_exceptions=False)
-    return max(float(x["epsilon"]) for x in json.loads(result.stdout) if x["observer"] == "other owners")
-
-
-def test_a_payout_that_owners_were_not_asked_for_is_refused(tmp_path: Path) -> None:
-    """`payout RUN --epsilon 40` was possible after a run of .969, and the ledgers still said .969."""
-    folder = run_in(tmp_path / "run")
-    before = epsilon_of(folder)
-    for method in (["rows"], ["wins"], ["gains", "--clip", "1"]):
-        result = CliRunner().invoke(app, [str(folder), "--epsilon", "40", "--method", *method])
-        assert isinstance(result.exception, BudgetError), result.output
-        assert result.exception.code == 52
-    assert epsilon_of(folder) == before
-    assert not (folder / FILE).exists()
-
-
-def test_noised_payouts_are_in_every_ledger_and_statement_before_they_are_drawn(paid: Path) -> None:
-    total = epsilon_of(paid)
-    assert 0.9 < total <= 1.0
-    for path in (paid / "ledger.jsonl", *(paid / "owners").glob("*.jsonl")):
-        lines = [e.disclosure.event for e in read_ledger(path) if e.disclosure.nonce == PAYOUTS]
-        assert lines == [PureDp(0.3)]
-    answer = call(paid, "--method", "wins", "--epsilon", 0.1)
-    assert (answer["audience"], answer["event"]) == ("owners", Laplace(10.0).to_json())
-    call(paid, "--epsilon", 0.2)  # rows: .1 and .2 are .3
-    for epsilon in (0.001, 40):
-        result = CliRunner().invoke(app, [str(paid), "--method", "wins", "--epsilon", str(epsilon)])
-        assert isinstance(result.exception, BudgetError)
-    assert epsilon_of(paid) == total
-    stated = json.loads((paid / "metrics.json").read_text())["privacy"]
-    assert max(float(x["epsilon"]) for x in stated if x["observer"] == "other owners") == total
-    assert CliRunner().invoke(audit, ["verify", str(paid)]).exit_code == 0
-
-
-def test_a_payout_that_is_asked_for_again_is_the_same_and_costs_nothing(paid: Path) -> None:
-    answers = [call(paid, "--method", "wins", "--epsilon", 0.3) for _ in range(3)]
-    assert answers[0] == answers[1] == answers[2]
-    assert float(drawn(read_draws(paid))) == 0.3
-
-
-def test_there_is_no_public_seed_of_a_payout(paid: Path) -> None:
-    # Noise that can be computed again costs infinity, which no allowance has.
-    assert CliRunner().invoke(app, [str(paid), "--epsilon", "0.1", "--seed", "1"]).exit_code == 2
-    assert call(paid, "--method", "wins", "--epsilon", 0.1) != call(
-        paid, "--method", "wins", "--epsilon", 0.1, "--total", 1001
-    )
-
-
-def test_an_interrupted_payout_is_charged_once(paid: Path) -> None:
-    def interrupted(noise: NoiseSource) -> Payout:
-        raise KeyboardInterrupt
-
-    request = {"method": "wins", "epsilon": 0.3}
-    with pytest.raises(KeyboardInterrupt):  # nobody saw it
-        draw_payout(paid, "run-1", request, interrupted)
-    drawn_payout = draw_payout(paid, "run-1", request, made)  # written, and perhaps never shown
-    assert draw_payout(paid, "run-1", request, interrupted) == drawn_payout
-    assert float(drawn(read_draws(paid))) == 0.3
-
-
-def made(noise: NoiseSource) -> Payout:
-    return Payout("wins", 1, {"a": 1}, {"a": 1.0}, "owners", "little", Laplace(1.0))
-
-
-def test_payouts_at_once_do_not_draw_the_same_part(paid: Path) -> None:
-    def draw(total: int) -> bool:
-        try:
-            draw_payout(paid, "run-1", {"method": "wins", "epsilon": 0.1, "total": total}, made)
-        except BudgetError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(draw, range(8))) == 3
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.floats() | st.sampled_from([0.1, 0.05, 0.3, 5e-324, 1e300]), max_size=8))
-def test_whatever_is_asked_payouts_stay_within_their_allowance(finished: Path, epsilons: list[float]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(finished / "ledger.jsonl", folder)
-        for number, epsilon in enumerate(epsilons):
-            with contextlib.suppress(BudgetError, ConfigError):
-                draw_payout(Path(folder), "run-1", {"epsilon": epsilon, "number": number}, made)
-        spent = [draw["asked"]["epsilon"] for draw in read_draws(Path(folder))]
-        assert all(0 < epsilon <= 0.3 for epsilon in spent)
-        assert math.fsum(spent) <= 0.3 * (1 + 1e-15)
-
-
-def test_a_damaged_file_of_payouts_is_an_error(paid: Path) -> None:
-    (paid / FILE).write_text('[{"asked": {}}]')
-    assert "was not written by a payout" in refused(paid, "--method", "wins", "--epsilon", 0.1)
-
-
-def test_owners_consent_to_payouts_by_their_budgets(tmp_path: Path) -> None:
-    """The plan that policies admit contains the cost of payouts and of the run."""
-    budget = "policies.all.budgets=[{epsilon=0.8, delta=1e-5, observer='owners'}]"
-    run_in(tmp_path / "less", "privacy.epsilon=0.7", budget)
-    with pytest.raises(FedkmeError) as refusal:
-        run_in(tmp_path / "more", "privacy.epsilon=1.0", "payouts=0.3", budget)
-    assert refusal.value.code in (21, 52)
-
-
-@pytest.mark.parametrize(
-    "changes", [["payouts=1.0"], ["payouts=-1"], ["payouts=0.1", "protocol=cells"], ["payouts=inf"]]
-)
-def test_an_allowance_that_a_run_cannot_have_is_refused(changes: list[str]) -> None:
-    with pytest.raises(ConfigError, match="payouts"):
-        load_simulation("digits", changes)
-
-
-def test_payouts_without_a_finite_bound_are_refused(finished: Path, tmp_path: Path) -> None:
-    """Gains without a clip, exact wins, histograms that a run did not release, an auction without a proof."""
-    assert "infinite" in refused(finished, "--method", "gains", "--epsilon", 0.1)
-    assert "only with noise" in refused(finished, "--method", "wins")
+def test_what_a_run_lacks_is_refused(finished: Path, tmp_path: Path) -> None:
     assert "no histograms" in refused(finished, "--method", "mixture")
-    record = json.loads((finished / "record.json").read_text())
-    (tmp_path / "record.json").write_text(json.dumps(record | {"protocol": "privauction"}))
-    shutil.copy(finished / "ledger.jsonl", tmp_path)
-    assert "no finite epsilon" in refused(tmp_path, "--method", "wins", "--epsilon", 0.1)
-    assert not (tmp_path / FILE).exists()
     (tmp_path / "nothing").mkdir()
     assert "no record" in refused(tmp_path / "nothing")
     assert "error 10 (configuration): there is no folder" in refused(tmp_path / "nowhere")

@@ -20,13 +20,11 @@ from fedkme.pki.authority import Authority
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Laplace
 from operate.audit_cli import app
 from operate.dossier.cli import app as dossier
-from operate.payout_cli import app as payout
 from sim.cli import report_app as report
 from sim.engines.run_folder import AUTHORITY
 from tests.ledgers import ledger_text
 from tests.system.launches import launch
 from tests.system.release_market import release, scenario
-from tests.system.test_audit import rewrite
 
 HONEST = {
     "by cells, in processes": ("engine=processes", "protocol=cells"),
@@ -35,7 +33,7 @@ HONEST = {
     "an owner that refused": ("engine=processes", 'policies.owner-2.protocols=["uniform"]'),
     "the published variant": ("engine=inprocess", "preset=published"),
     "uniform": ("engine=inprocess", "protocol=uniform"),
-    "allows payouts": ("engine=processes", "payouts=0.3"),
+    "by rank, in processes": ("engine=processes", "protocol=algorithm3"),
 }
 
 
@@ -134,19 +132,7 @@ def another_authority(folder: Path) -> None:
     (folder / AUTHORITY).write_bytes(Authority().pem)
 
 
-def drawn_twice(folder: Path) -> None:
-    CliRunner().invoke(payout, [str(folder), "--method", "wins", "--epsilon", ".3"], catch_exceptions=False)
-    draws = json.loads((folder / "payouts.json").read_text())
-    (folder / "payouts.json").write_text(json.dumps(draws * 2))
-
-
-def without_payouts(folder: Path) -> None:
-    ledger = folder / "owners/owner-2.jsonl"
-    rewrite(ledger, lambda lines: [e.disclosure for e in lines if e.disclosure.nonce != "payouts"])
-    ledger.with_suffix(".heads").unlink()
-
-
-CELLS, PAID, RELEASE = "by cells, in processes", "allows payouts", "a release"
+CELLS, RANKED, RELEASE = "by cells, in processes", "by rank, in processes", "a release"
 CHANGES: dict[str, tuple[str, Callable[[Path], None], int]] = {
     "another epsilon in metrics.json": (
         CELLS,
@@ -156,7 +142,7 @@ CHANGES: dict[str, tuple[str, Callable[[Path], None], int]] = {
     "another delta in metrics.json": (CELLS, edited("metrics.json", r'"delta": 1e-05', '"delta": 1e-02'), 50),
     "no bound turned into one": (CELLS, edited("metrics.json", r'"epsilon": "inf"', '"epsilon": 1.0'), 50),
     "rows seen in metrics.json": (
-        PAID,
+        RANKED,
         edited("metrics.json", r'"raw_points": [1-9]\d*', '"raw_points": 0'),
         50,
     ),
@@ -191,7 +177,7 @@ CHANGES: dict[str, tuple[str, Callable[[Path], None], int]] = {
     "a release's metrics": (RELEASE, edited("metrics.json", r'"epsilon": [01]\.\d+', '"epsilon": 0.1'), 50),
     "an emptied ledger": (CELLS, emptied("owner-2", heads=True), 50),
     "an emptied ledger, heads gone": (CELLS, emptied("owner-2", heads=False), 50),
-    "an emptied ledger of an owner in rounds": (PAID, emptied("owner-1", heads=False), 50),
+    "an emptied ledger of an owner in rounds": (RANKED, emptied("owner-1", heads=False), 50),
     "a ledger that is gone from its heads": (CELLS, removed("owners/owner-2.jsonl"), 50),
     "a ledger that is not there": (CELLS, removed("owners/owner-2.jsonl", "owners/owner-2.heads"), 61),
     "a curator's ledger, emptied": (CELLS, holding("ledger.jsonl", ""), 50),
@@ -200,9 +186,6 @@ CHANGES: dict[str, tuple[str, Callable[[Path], None], int]] = {
     "an owner's ledger under another name": (CELLS, renamed, 50),
     "no authority": (CELLS, removed(AUTHORITY), 61),
     "another authority": (CELLS, another_authority, 50),
-    "payouts over their allowance": (PAID, drawn_twice, 50),
-    "payouts of a run without any": (CELLS, holding("payouts.json", '[{"asked": {"epsilon": 1}}]'), 50),
-    "a line about payouts that an owner left out": (PAID, without_payouts, 50),
 }
 
 

@@ -1,1 +1,1 @@
-"""Audits of curators' releases and payouts."""
+"""Audits of curators' releases."""

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator.payouts.gains import by_exact_gains
-from curator.payouts.payout import by_mixture, by_price, by_rows, by_rows_noised, divide
+from curator.payouts.payout import by_gains, by_mixture, by_price, by_rows, divide
 from fedkme.errors import ConfigError, PolicyError
 from fedkme.privacy.accountants import Sound
-from fedkme.privacy.noise import simulated
 
 NAMES = st.sampled_from([f"owner-{i}" for i in range(9)])
 VALUES = st.dictionaries(NAMES, st.floats(-1e6, 1e6), min_size=1)
@@ -58,24 +56,12 @@ def test_a_price_reveals_nothing_and_a_divided_total_reveals_the_sum() -> None:
 
 
 def test_exact_gains_are_for_the_curator_alone() -> None:
-    payout = by_exact_gains({"a": 1.0, "b": 3.0}, 100)
+    payout = by_gains({"a": 1.0, "b": 3.0}, 100)
     assert payout.amounts == {"a": 25, "b": 75}
     assert payout.event is not None
     assert math.isinf(Sound().epsilon([payout.event], 1e-5).epsilon)
     with pytest.raises(PolicyError):
         payout.statement("b")
-
-
-def test_a_noised_price_costs_its_epsilon_and_is_right_on_average() -> None:
-    """Laplace noise of scale 1/epsilon on the number of rows: mean amount within 5 standard errors."""
-    counts = {"a": 300, "b": 100}
-    payouts = [by_rows_noised(counts, 100_000, 0.5, simulated(s, "curator", "p")) for s in range(400)]
-    event = payouts[0].event
-    assert event is not None
-    assert Sound().epsilon([event], 1e-9).epsilon == pytest.approx(0.5, abs=1e-3)
-    rows = [400 * 100_000 / payout.total for payout in payouts]
-    assert abs(sum(rows) / 400 - 400) < 5 * math.sqrt(2) / 0.5 / 20 + 0.1
-    assert len(set(rows)) > 300
 
 
 def test_mixture_pays_by_the_weights_that_orders_followed() -> None:

@@ -39,7 +39,6 @@ from fedkme.privacy.events import (
     Gaussian,
     MwemCall,
     MwemSchedule,
-    PureDp,
     validation_of,
 )
 from fedkme.privacy.ledger import disclosures_in, merged, read_ledger, stored_ledger
@@ -81,7 +80,7 @@ class Books:
         )
 
     def files(self) -> list[Path]:
-        """One file a party; also what payouts wrote, which is a ledger of its own."""
+        """One file a party; ."""
         for party, store in self.stores.items():
             text = "".join(f"{line.line}\n" for line in store.ledger())
             (self.folder / f"{party}.jsonl").write_text(text)
@@ -129,12 +128,12 @@ def histogram_of_an_owner(books: Books, drawn: Drawn, event: Event) -> None:
 
 
 def in_an_auction(
-    books: Books, target: Drawn, paid: Event | None = None, mean: Cost = MEAN_COST
+    books: Books, target: Drawn, mean: Cost = MEAN_COST
 ) -> tuple[SummaryDisclosures, OwnerGate]:
-    """Both sides' gates of a run with this g~, and perhaps an allowance for payouts."""
+    """Both sides' gates of a run with this g~."""
     curator, owner = SummaryDisclosures(RUN, books.curator, CONSUMER), OwnerGate(OWNER, books.owner)
-    curator.open(CLOCK, target, 1, paid)
-    heard = curator.to_be_heard(mean, CLOCK, target, paid)
+    curator.open(CLOCK, target, 1)
+    heard = curator.to_be_heard(mean, CLOCK, target)
     terms = AuctionTerms(FourierSpec("paired", 8, 1.0, 3, 0), target, 6, heard)
     owner.restore(Invitation(RUN, "digest", CONSUMER, "clock", (), terms))
     return curator, owner
@@ -169,12 +168,6 @@ def noisy_sums(
     books.curator.extend(curator.came())
 
 
-def payouts(books: Books, drawn: Drawn, event: Event) -> None:
-    _, owner = in_an_auction(books, drawn, event)
-    for _ in range(3):  # a line of the run, however often it is asked
-        owner.pass_counts(RUN, Broadcast(1, 1, drawn))
-
-
 D_V = validation_of(CONSUMER)
 Draw = Callable[[Books, Drawn, Event], None]
 MECHANISMS: dict[str, tuple[Draw, Event, str, str]] = {
@@ -199,7 +192,6 @@ MECHANISMS: dict[str, tuple[Draw, Event, str, str]] = {
     "a sketch": (partial(noisy_sums, protocol=SKETCH), Gaussian(6.0), OWNER, OWNERS),
     "moments": (partial(noisy_sums, protocol="moments"), Gaussian(6.0), OWNER, OWNERS),
     "marginals": (partial(noisy_sums, protocol="marginals"), Gaussian(6.0), OWNER, OWNERS),
-    "payouts": (payouts, PureDp(0.25), OWNERS, OWNERS),
 }
 RANK, NOTHING = "an epsilon of inf, by its name, however often", "it draws nothing"
 MEANS = ("g~, Gaussian",)
@@ -229,7 +221,7 @@ DRAWS: dict[str, tuple[str, ...] | str] = {
     "Marginals, noisy rounds": (*SUMS, "marginals"),
     "Rows for a target": (*SUMS, "marginals"),
     "Secure aggregation": ("sums with noise", "a release"),
-    "Payouts": ("payouts",),
+    "Payouts": NOTHING,
     "Heads of ledgers": NOTHING,
     "Limits, budgets, approvals": NOTHING,
     "Ledgers of both sides": NOTHING,
