@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from consumer.requests import is_final
 from consumer.results import keep_participation, make_folder, unwritten, write_result
+from consumer.stages import StageReports
 from fedkme.config import Settings, load_toml, validate
 from fedkme.directives import one_line
 from fedkme.durable import PartialFile
@@ -22,7 +22,6 @@ from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.exchange import ReleaseRequest
 from fedkme.inputs import read_bytes
 from fedkme.ops.collector import traced
-from fedkme.ops.spans import StageTime
 from fedkme.ops.supervision import StatusReporter
 from fedkme.ops.traces import Phases, Tracer
 from fedkme.party import ConsumerName, PartySettings, resolve_paths
@@ -236,7 +235,7 @@ async def receive(
         ProtocolError: the files are malformed.
         ConnectionFailedError: the call ended before the outcome.
     """
-    run_name, times = "", StageTime()
+    run_name, stages = "", StageReports(reporter)
     phases = phases or Phases(Tracer())
     phases.begin("plan")
     with IncomingFiles(output) as files:
@@ -253,16 +252,7 @@ async def receive(
                     phases.named(run_name)
                     phases.begin("rows")
                 case "progress":
-                    progress = STAGE.from_wire(message.progress)
-                    since = times.left(progress.stage, progress.fraction, time.monotonic())
-                    reporter.say(
-                        "progress",
-                        run=run_name,
-                        round=0,
-                        stage=progress.stage,
-                        line=f"{progress.line}; {since}" if since else progress.line,
-                        fraction=progress.fraction,
-                    )
+                    stages.show(run_name, STAGE.from_wire(message.progress))
                 case "file":
                     phases.begin("files")
                     files.take(message.file)

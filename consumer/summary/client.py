@@ -12,6 +12,7 @@ from consumer.requests import ENDED, RECEIVED, KeptRequest, Requests, is_final
 from consumer.results import SUMMARY, make_folder
 from consumer.sealed_rows import RunKeys, keys_for
 from consumer.settings import ConsumerSettings
+from consumer.stages import StageReports
 from consumer.summary.evaluation import require_models
 from consumer.summary.offers import Summary, finish
 from consumer.summary.party import ConsumerParty
@@ -29,6 +30,7 @@ from fedkme.store import OPEN, Store, open_store
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
 from fedkme.wire.dial import own_identity
+from fedkme.wire.releases import STAGE
 from fedkme.wire.retry import CuratorCalls, curator_calls
 from fedkme.wire.rows import any_rows_from_wire
 from fedkme.wire.sealed import HEAD
@@ -68,8 +70,8 @@ async def summarize(
     await stream.write(pb.ConsumerMessage(request=request_to_wire(request.document.request)))
     with _reported_if_long(
         reporter, "", "the curator's plan; the curator asks owners first, who may have to approve the run"
-    ):
-        plan = await _plan(messages, party.schema)
+    ) as telling:
+        plan = await _plan(messages, party.schema, reporter, telling.cancel)
     heard()
     phases.named(plan.run)
     phases.begin("offer")
@@ -119,7 +121,7 @@ async def receive_summary(
         FedkmeError: the curator's refusal or failure, in its own words.
     """
     messages = _messages(stream)
-    plan = await _plan(messages, schema)
+    plan = await _plan(messages, schema, reporter)
     return await _receive(replace(plan, run=run), messages, schema, reporter, keys_for(plan, document))
 
 
@@ -134,8 +136,17 @@ def _reported_if_long(reporter: StatusReporter, run: str, what: str) -> Iterator
         later.cancel()
 
 
-async def _plan(messages: AsyncIterator[pb.CuratorMessage], schema: Schema) -> Plan:
-    opening = await anext(messages, None)
+async def _plan(
+    messages: AsyncIterator[pb.CuratorMessage],
+    schema: Schema,
+    reporter: StatusReporter,
+    heard: Callable[[], None] = lambda: None,
+) -> Plan:
+    opening, stages = await anext(messages, None), StageReports(reporter)
+    while opening is not None and opening.HasField("stage"):
+        heard()
+        stages.show("", STAGE.from_wire(opening.stage))
+        opening = await anext(messages, None)
     if opening is None or not opening.HasField("plan"):
         raise ProtocolError("the curator did not begin with a plan")
     version = opening.plan.version

@@ -18,9 +18,10 @@ from curator.runs.context import RunContext
 from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue, kind_of
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError
-from fedkme.exchange import Offer, Plan, RoundProgress
+from fedkme.exchange import Offer, Plan, RoundProgress, StageProgress
 from fedkme.tables.table import Row, Table
 from fedkme.wire import codecs, summaries
+from fedkme.wire.releases import STAGE
 from fedkme.wire.rows import any_rows_to_wire
 from fedkme.wire.sealed import HEAD
 from fedkme.wire.v1 import summaries_pb2 as pb
@@ -123,12 +124,23 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             self._admission.check_open()
             found = self._preparation.open_summary(summaries.request_from_wire(message))
         run = call.run = _summary(found)
-        plan = await self._preparation.plan_of(run)
+        plan = await self._planned(call.stream, run, message.stages)
         await self._tell_plan(call.stream, plan, version)
         if not plan.offered:
             with contextlib.ExitStack() as room:  # reserved until the run has D_v's rows
                 await self._preparation.accept(run, await self._hear_offer(call.stream, run, plan, room))
         return run
+
+    async def _planned(self, stream: ConsumerStream, run: Run, stages: bool) -> Plan:
+        """Make the plan; meanwhile tell a consumer that takes `stages` how far the owners' release is."""
+        planning = asyncio.ensure_future(self._preparation.plan_of(run))
+        try:
+            async for progress in run.follow(planning):
+                if stages and isinstance(progress, StageProgress):
+                    await stream.tell(pb.CuratorMessage(stage=STAGE.to_wire(progress)))
+            return await planning
+        finally:
+            planning.cancel()
 
     async def _tell_plan(self, stream: ConsumerStream, plan: Plan, version: int) -> None:
         await stream.tell(pb.CuratorMessage(plan=summaries.plan_to_wire(plan, version)))

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from fedkme.documents import Fault
 from fedkme.errors import (
@@ -43,6 +43,8 @@ Answer = TypeVar("Answer")
 Argument = TypeVar("Argument")
 
 
+WAITING_S = 2.0
+"""Seconds between two reports of how many owners have answered a question."""
 LOG = logging.getLogger("curator")
 LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggregationError, SealedBoxError)
 """Errors with which an owner leaves a run that goes on without it."""
@@ -63,7 +65,13 @@ def _is_unforeseen(answer: object) -> bool:
 
 
 class Roster(Generic[Port]):
-    """Live owners in canonical order; faults of owners that left go to `faults`."""
+    """Live owners in canonical order; faults of owners that left go to `faults`.
+
+    Attributes:
+        waiting: called with the owners that have answered and those asked, while a question takes long.
+    """
+
+    waiting: Callable[[int, int], None] | None = None
 
     def __init__(
         self, ports: Sequence[Port], quorum: int, observe: Callable[[Fault], None], faults: list[Fault]
@@ -111,7 +119,12 @@ class Roster(Generic[Port]):
             await asyncio.sleep(0)
             answers = [await answer for answer in calls]  # a task per owner would cost more than its answer
         else:
-            answers = await asyncio.gather(*calls)
+            tasks = [asyncio.ensure_future(answer) for answer in calls]
+            reporting = asyncio.ensure_future(self._report(tasks))
+            try:
+                answers = await asyncio.gather(*tasks)
+            finally:
+                reporting.cancel()
         good: dict[str, Answer] = {}
         alone = not all(_is_unforeseen(answer) for answer in answers)
         for name, answer in zip(names, answers, strict=True):
@@ -126,6 +139,12 @@ class Roster(Generic[Port]):
             else:
                 good[name] = answer
         return good
+
+    async def _report(self, answers: Sequence[asyncio.Task[Any]]) -> None:
+        """Report from time to time how many owners have answered, until cancelled."""
+        while self.waiting is not None:
+            await asyncio.sleep(WAITING_S)
+            self.waiting(sum(answer.done() for answer in answers), len(answers))
 
     def remove(self, round_number: int, name: str, error: FedkmeError) -> None:
         """Remove an owner from the run for good, with the error that says why."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from fedkme.documents import RunDocument
 from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
@@ -89,12 +89,14 @@ class Run:
         for listener in self._listeners:
             listener.put_nowait(None)
 
-    async def follow(self) -> AsyncIterator[AnyProgress]:
-        """Progress from now on, until the run is over."""
+    async def follow(self, until: asyncio.Future[Any] | None = None) -> AsyncIterator[AnyProgress]:
+        """Progress from now on, until the run is over, or something else is done."""
         listener: asyncio.Queue[AnyProgress | None] = asyncio.Queue()
         if self.over.is_set():
             return
         self._listeners.add(listener)
+        if until is not None:
+            until.add_done_callback(lambda _: listener.put_nowait(None))
         try:
             while (progress := await listener.get()) is not None:
                 yield progress

@@ -28,7 +28,7 @@ from curator.cells.pool_model import margins_help, no_margins_reason, of_release
 from curator.planning.formulas import held_rows
 from curator.run.run import Run
 from curator.runs.context import RunContext
-from curator.runs.sums import run_sums, security_of
+from curator.runs.sums import run_sums, security_of, stage_reporter
 from curator.summary.settings import SummarySettings
 from curator.sums.answers import NoisyAnswer
 from curator.sums.charges import Settle, charge_ended
@@ -219,7 +219,11 @@ class Agreement:
             result = {"answers": answers, "left": [*map(asdict, left)]}
             settle(lambda: self._note(run, **attempt | result))
 
+        abandoned, tell = stage_reporter(context, run)
+
         async def ask(sums: OwnerSums, settle: Settle) -> PublicCells:
+            sums.report = lambda stage, line, fraction: tell(f"{stage} the pool", line, fraction)
+            sums.tell("asking", f"{len(sessions)} owners", 0.0)
             await sums.invite()
             if attempt.get("margins"):
                 sums.restore(tuple(stored), partial(settled, settle))
@@ -242,6 +246,9 @@ class Agreement:
         try:
             cells = await run_sums(context, invitation, sessions, quorum, ask, keep, observe, left)
             self._show(run, cells, left)
+        except asyncio.CancelledError:
+            abandoned.set()
+            raise
         except StoreError:
             raise
         except FedkmeError:

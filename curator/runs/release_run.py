@@ -8,22 +8,21 @@ release (`curator.run.release_record.completed`).
 """
 
 import asyncio
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from curator.releases.method import RELEASE, Finished, Method, Tell, finished, make_method
+from curator.releases.method import RELEASE, Finished, Method, finished, make_method
 from curator.run.release_record import ReleaseRecord
 from curator.run.run import Run, Status
 from curator.runs.context import RunContext
-from curator.runs.sums import run_sums, security_of
+from curator.runs.sums import run_sums, security_of, stage_reporter
 from curator.sums.answers import NoisyAnswer
 from curator.sums.charges import DOUBTFUL, Settle
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
-from fedkme.errors import CancelledRunError, FedkmeError
+from fedkme.errors import FedkmeError
 from fedkme.exchange import StageProgress
 from fedkme.ops.threads import in_thread, one_thread
 from fedkme.protocol import Invitation, SumTerms
@@ -118,7 +117,7 @@ class ReleaseRun:
         context.say("run", run=run.name, round=0, protocol=method.protocol, owners=len(self.sessions))
         run.tell(StageProgress("pooling", f"asking {len(self.sessions)} owners"))
 
-        abandoned, tell = self._reporter()
+        abandoned, tell = stage_reporter(context, run)
 
         async def ask(sums: OwnerSums, settle: Settle) -> bytes:
             sums.report = tell
@@ -159,36 +158,13 @@ class ReleaseRun:
 
     async def _finish(self, method: Method, release: bytes) -> Finished:
         """Derive all files from the release in a thread, so that the event loop keeps serving."""
-        abandoned, tell = self._reporter()
+        abandoned, tell = stage_reporter(self._context, self._run)
         try:
             lost = self._context.participation(self._run, self.record.faults)
             return await in_thread(finished, method, release, tell, lost)
         except asyncio.CancelledError:
             abandoned.set()
             raise
-
-    def _reporter(self) -> tuple[threading.Event, Tell]:
-        """Make a progress callback for a method's thread; it raises once the returned event is set.
-
-        A report that comes again is not told again: how often it came may follow from draws that are not on
-        disk (`SumOracle.tell`).
-        """
-        run, loop, abandoned = self._run, asyncio.get_running_loop(), threading.Event()
-        told: tuple[str, str, float] | None = None
-
-        def report(stage: str, line: str, fraction: float) -> None:
-            run.tell(StageProgress(stage, line, fraction))
-            self._context.say("progress", run=run.name, round=0, stage=stage, line=line, fraction=fraction)
-
-        def tell(stage: str, line: str, fraction: float) -> None:
-            if abandoned.is_set():  # else the method would train to the end, and this process would wait
-                raise CancelledRunError(f"{run.name} is not carried out any more", "Ask again.")
-            nonlocal told
-            if (stage, line, fraction) != told:
-                told = stage, line, fraction
-                loop.call_soon_threadsafe(report, *told)
-
-        return abandoned, tell
 
     def stop(self, error: FedkmeError, status: Status) -> None:
         """Note why the run ended without a release; keep the noisy answers so far, which are paid for."""

@@ -56,7 +56,8 @@ class RunProgress:
         if record is None:
             return
         self._context.say("round", run=self._run.name, record=columns(record))
-        self._run.tell(RoundProgress(record.round, record.round, record.accessed))
+        selected = min(len(self._record.selected), self._run.document.summary.rows)
+        self._run.tell(RoundProgress(record.round, selected, record.accessed))
 
     def _count(self, record: RoundRecord) -> None:
         accesses = self._record.accesses[self._counted :]

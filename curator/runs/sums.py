@@ -7,16 +7,21 @@ clear the question is asked again, and an owner that does not answer again is ch
 sent. A curator that is told to stop first waits a little for the end of a secure sum.
 """
 
+import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from curator.releases.method import Tell
+from curator.run.run import Run
 from curator.runs.context import RunContext
 from curator.sums.charges import Settle, SumCharges
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.round import SumRound
 from curator.sums.session import SumSession
 from fedkme.documents import Fault
-from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
+from fedkme.errors import CancelledRunError, FedkmeError, SecureAggregationError, StoreError
+from fedkme.exchange import StageProgress
 from fedkme.ops.supervision import to_the_end
 from fedkme.protocol import Invitation, Security
 from fedkme.protocols import SKETCH
@@ -28,6 +33,30 @@ def security_of(context: RunContext, owners: Sequence[str]) -> Security | None:
     """Protection of owners' sums in a run that begins with these owners; None: owners trust the curator."""
     security = context.settings.release.security
     return None if security is None else security.terms(len(owners))
+
+
+def stage_reporter(context: RunContext, run: Run) -> tuple[threading.Event, Tell]:
+    """Make a progress callback for a method's thread; it raises once the returned event is set.
+
+    A report that comes again is not told again: how often it came may follow from draws that are not on
+    disk (`SumOracle.tell`).
+    """
+    loop, abandoned = asyncio.get_running_loop(), threading.Event()
+    told: tuple[str, str, float] | None = None
+
+    def report(stage: str, line: str, fraction: float) -> None:
+        run.tell(StageProgress(stage, line, fraction))
+        context.say("progress", run=run.name, round=0, stage=stage, line=line, fraction=fraction)
+
+    def tell(stage: str, line: str, fraction: float) -> None:
+        if abandoned.is_set():  # else the method would train to the end, and this process would wait
+            raise CancelledRunError(f"{run.name} is not carried out any more", "Ask again.")
+        nonlocal told
+        if (stage, line, fraction) != told:
+            told = stage, line, fraction
+            loop.call_soon_threadsafe(report, *told)
+
+    return abandoned, tell
 
 
 async def run_sums(

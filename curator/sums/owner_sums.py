@@ -70,10 +70,17 @@ class OwnerSums:
         self.report = lambda stage, line, fraction: None
         self._has_exact = False
         self.rows = 0
+        self._stage = "pooling", "asking owners", 0.0
+        owners.report_waits(self._report_wait)
 
     def tell(self, stage: str, line: str, fraction: float) -> None:
         """Report a method's progress, without its words and numbers once the method has exact tables."""
-        self.report(*(("measuring", WITHHELD, 0.0) if self._has_exact else (stage, line, fraction)))
+        self._stage = ("measuring", WITHHELD, 0.0) if self._has_exact else (stage, line, fraction)
+        self.report(*self._stage)
+
+    def _report_wait(self, answered: int, asked: int) -> None:
+        stage, line, fraction = self._stage
+        self.report(stage, f"{line}; {answered} of {asked} owners have answered", fraction)
 
     @property
     def owners(self) -> int:

@@ -117,6 +117,10 @@ class SumRound:
         self._before_vectors = before_vectors
         self._propose = propose
 
+    def report_waits(self, report: Callable[[int, int], None]) -> None:
+        """Call `report` with the owners that have answered and those asked, while a question takes long."""
+        self._roster.waiting = report
+
     @property
     def owners(self) -> list[str]:
         """Names of the owners that are in the run."""

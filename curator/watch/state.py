@@ -68,7 +68,8 @@ def noted(notes: Notes, at: float, event: str, fields: Mapping[str, Any]) -> Not
     match event:
         case "run":
             rounds = rounds_of(fields["protocol"], fields.get("p", 0))
-            after = replace(before, protocol=fields["protocol"], began=at, rounds=rounds, done=0)
+            news = {"protocol": fields["protocol"], "began": at, "rounds": rounds}
+            after = replace(before, **news, done=0, stage="", fraction=None)
         case "round":
             after = replace(before, done=fields["record"]["round"], progressed=at)
         case "progress":
@@ -189,6 +190,8 @@ class CuratorWatch:
         record = {} if row.status in OPEN else self._record(row.run)
         kind = kind_of(document)
         choice = document.planned.choice if kind == "summary" else None
+        if kind == "summary" and row.status in ("asked", "queued") and document.planned.cells is not None:
+            notes = replace(notes, stage="", fraction=None)  # the plan is made, and so is the pool's release
         protocol = notes.protocol or record.get("protocol") or (choice.protocol if choice else "")
         wanted = document.summary.rows if kind == "summary" else 0
         return RunState(

@@ -22,7 +22,8 @@ def left(done: float, total: float, seconds: float) -> str:
     """Time left in words, at the average speed of the past `seconds`."""
     if done <= _LEAST_DONE * total:  # a peer may say 5e-324
         return "the time left is not known yet"
-    return f"about {span(seconds / done * (total - done))} left"
+    rest = seconds / done * (total - done)
+    return f"about {span(rest)} left" if rest >= 1 else "less than 1 s left"
 
 
 class StageTime:

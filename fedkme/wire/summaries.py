@@ -32,7 +32,7 @@ def _deviation(value: float) -> float:
 _REQUEST = FieldCodec(
     SummaryRequest,
     pb.SummaryRequest,
-    ("versions", "gamma_from_seeds"),
+    ("versions", "gamma_from_seeds", "stages"),
     name=Field(str, str, "consumer"),
     schema_digest=Field(str, str, "schema"),
     rows=Field(int, _some),
@@ -44,7 +44,7 @@ _REQUEST = FieldCodec(
 def request_to_wire(request: SummaryRequest) -> pb.SummaryRequest:
     """Encode a request."""
     from_seeds = True if request.gamma is None else None
-    return _REQUEST.to_wire(request, versions=codecs.VERSIONS, gamma_from_seeds=from_seeds)
+    return _REQUEST.to_wire(request, versions=codecs.VERSIONS, gamma_from_seeds=from_seeds, stages=True)
 
 
 def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:

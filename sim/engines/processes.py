@@ -228,6 +228,8 @@ def show_summary(shown: Follower, event: str, fields: Mapping[str, Any]) -> None
             shown.warn(fields["line"])
         case "planned":
             shown.note(fields["line"])
+        case "progress":
+            shown.stage(fields["stage"], fields["line"], fields["fraction"])
 
 
 @dataclass(eq=False, repr=False)

@@ -26,7 +26,7 @@ def test_stages_have_no_times_until_a_party_reports_them() -> None:
     say("progress", run="run-1", stage="measuring", fraction=0.5)
     assert [line.get("left") for line in heard] == [
         "",
-        "about 0 s left",
+        "less than 1 s left",
         "",
         None,
         "the time left is not known yet",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from curator.summary.settings import CellsSettings, SummarySettings
+from curator.watch.state import Notes, noted
 from fedkme.cells.directions import ENOUGH, MOST_OF_PICKS, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise
 from fedkme.directives import Answer, Directive, Hello
+from fedkme.exchange import SummaryRequest
 from fedkme.margins.model import PICK_SHARE, PICKS
 from fedkme.margins.picks import margin_noise
 from fedkme.privacy.budget import WindowBudget
@@ -22,9 +25,11 @@ from fedkme.privacy.settings import GaussianSettings
 from fedkme.tables.files import save_table
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
+from fedkme.wire.summaries import request_to_wire
+from fedkme.wire.v1 import summaries_pb2
 from owner.runs import RunManager
 from tests.system.cell_market import SMALL, faults_in, record_of, town
-from tests.system.market import market
+from tests.system.market import Ear, market
 
 JOBS = Schema(
     columns=(
@@ -120,3 +125,53 @@ async def test_a_run_that_sets_nothing_picks_where_rows_and_parties_allow_it(
     with np.load(tmp_path / "consumer" / "summary.npz") as summary:
         doctors_here = (summary["x"][:, 3] == 2).mean()
     assert doctors_here > 0.5  # a tenth of the rows; one of six was another, 2 times of 30
+
+
+class Slow(RunManager):
+    """An owner that takes its time for its first sums."""
+
+    waited = False
+
+    def answer(self, directive: Directive) -> Answer | None:
+        if directive.question == "embed" and not self.waited:
+            self.waited = True
+            time.sleep(0.5)
+        return super().answer(directive)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+async def test_a_consumer_hears_the_stages_of_the_release_and_which_owners_have_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool
+) -> None:
+    # Seconds to minutes passed without a word. A consumer of an earlier release takes the plan alone.
+    monkeypatch.setattr("curator.run.roster.WAITING_S", 0.02)
+    if earlier:
+        monkeypatch.setattr("consumer.summary.client.request_to_wire", _without_stages)
+    async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
+        at.owner("a", data=file_of(tmp_path, "a", 0, 0.1))
+        at.owner("b", make=Slow, data=file_of(tmp_path, "b", 1, 0.1))
+        ear, target = Ear(), GaussianSettings()
+        await at.consumer(validation=file_of(tmp_path, "v", 9, 0.5, 200), target=target, ear=ear)
+        curator = at.ear
+    assert record_of(tmp_path)["status"] == "complete"
+    heard = [
+        [fields for event, fields in each.said if event == "progress" and "stage" in fields]
+        for each in (curator, ear)
+    ]
+    lines = [[f"{fields['stage']}: {fields['line'].partition(';')[0]}" for fields in each] for each in heard]
+    assert lines[1] == ([] if earlier else lines[0])
+    assert lines[0][0] == "asking the pool: 2 owners"
+    assert {f"measuring the pool: round {number} of 5" for number in range(1, 6)} <= {
+        line.rpartition(":")[0] for line in lines[0]
+    }
+    assert any("1 of 2 owners have answered" in fields["line"] for fields in heard[0])
+    notes: Notes = {}
+    for event, fields in curator.said:
+        notes = noted(notes, 0.0, event, fields)
+    assert (notes["run-1"].stage, notes["run-1"].fraction) == ("", None)
+
+
+def _without_stages(request: SummaryRequest) -> summaries_pb2.SummaryRequest:
+    message = request_to_wire(request)
+    message.ClearField("stages")
+    return message

@@ -1,3 +1,4 @@
+from fedkme.wire.v1 import releases_pb2 as _releases_pb2
 from fedkme.wire.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -35,7 +36,7 @@ class ConsumerMessage(_message.Message):
     def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., reference: _Optional[bytes] = ..., with_validation: bool = ..., picks: _Optional[_Iterable[int]] = ..., validation_classes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SummaryRequest(_message.Message):
-    __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id", "labelled", "count_deviation", "margins")
+    __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id", "labelled", "count_deviation", "margins", "stages")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +48,7 @@ class SummaryRequest(_message.Message):
     LABELLED_FIELD_NUMBER: _ClassVar[int]
     COUNT_DEVIATION_FIELD_NUMBER: _ClassVar[int]
     MARGINS_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
     versions: _types_pb2.VersionRange
     rows: int
     schema_digest: str
@@ -58,7 +60,8 @@ class SummaryRequest(_message.Message):
     labelled: bool
     count_deviation: float
     margins: int
-    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: bool = ..., validation_rows: _Optional[int] = ..., name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., labelled: bool = ..., count_deviation: _Optional[float] = ..., margins: _Optional[int] = ...) -> None: ...
+    stages: bool
+    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: bool = ..., validation_rows: _Optional[int] = ..., name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., labelled: bool = ..., count_deviation: _Optional[float] = ..., margins: _Optional[int] = ..., stages: bool = ...) -> None: ...
 
 class RunQuery(_message.Message):
     __slots__ = ("name", "run")
@@ -95,20 +98,22 @@ class RunState(_message.Message):
     def __init__(self, run: _Optional[str] = ..., status: _Optional[str] = ..., rows: _Optional[int] = ..., selected: _Optional[int] = ..., opened: _Optional[float] = ..., ahead: _Optional[int] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class CuratorMessage(_message.Message):
-    __slots__ = ("plan", "progress", "summary", "outcome", "fault", "head")
+    __slots__ = ("plan", "progress", "summary", "outcome", "fault", "head", "stage")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     HEAD_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
     plan: Plan
     progress: Progress
     summary: _types_pb2.Rows
     outcome: Outcome
     fault: _types_pb2.Fault
     head: _types_pb2.Head
-    def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ...) -> None: ...
+    stage: _releases_pb2.ReleaseProgress
+    def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ..., stage: _Optional[_Union[_releases_pb2.ReleaseProgress, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("version", "run", "features", "offered", "cells", "hashed", "offers", "secret_draw", "choice")

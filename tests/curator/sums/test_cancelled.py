@@ -12,7 +12,7 @@ import pytest
 
 from curator.releases.marginals.descent import fit as fit_model
 from curator.releases.method import make_method
-from curator.runs.release_run import ReleaseRun
+from curator.runs.sums import stage_reporter
 from fedkme.ops.threads import in_thread
 from fedkme.releases.settings import release_settings
 from tests.curator.sums.fake_owners import SCHEMA, At, FakeOwner, dealt, table
@@ -59,7 +59,7 @@ async def test_a_release_that_is_cancelled_asks_its_owners_for_nothing_more(
     monkeypatch.setattr(FakeOwner, "embed", slow)
     monkeypatch.setattr("curator.releases.marginals.rounds.fit", fit)
     at, context = At([FakeOwner(f"owner-{n}", part) for n, part in enumerate(dealt(table(3000), 3))]), Mock()
-    abandoned, at.pool.report = ReleaseRun(context, Mock())._reporter()
+    abandoned, at.pool.report = stage_reporter(context, Mock())
     await at.pool.invite()
     release = asyncio.ensure_future(method.ask(at.pool))
     await asyncio.wait(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from curator.releases.marginals.budget import measurement_cost, parity_cost
 from curator.releases.marginals.products import products_cost
 from curator.releases.method import make_method
-from curator.runs.release_run import ReleaseRun
+from curator.runs.sums import stage_reporter
 from curator.sums.answers import NoisyAnswer
 from curator.sums.owner_sums import WITHHELD
 from fedkme.arrays import IntArray
@@ -190,7 +190,7 @@ async def test_progress_says_nothing_of_draws_that_are_not_on_disk() -> None:
     async def made(seed: int) -> bytes:
         at = At(owners(5), seed=seed)
         context: Any = Mock(say=lambda _, **what: heard[seed].append(f"{what['line']}, {what['fraction']}"))
-        _, at.pool.report = ReleaseRun(context, Mock())._reporter()
+        _, at.pool.report = stage_reporter(context, Mock())
         await at.pool.invite()
         release = await method.ask(at.pool)
         await asyncio.sleep(0)
