@@ -16,7 +16,7 @@ from fedkme.cells.disclosures import run_of
 from fedkme.errors import ConfigError
 from fedkme.ledgers.discovery import following_once, locate
 from fedkme.ledgers.run_endings import rows_of_person
-from fedkme.privacy.events import Disclosure
+from fedkme.privacy.events import CURATOR, Disclosure
 from fedkme.privacy.ledger import Follow, merged, read_ledger
 
 _SIMULATED = re.compile(r"(.*/)?run-\d+")
@@ -31,12 +31,14 @@ class LedgerSet:
         rosters: owners of a run, if the run's folder has the ledger of each owner.
         lifetimes: runs of an owner, if its own ledger was given.
         group: rows that one person may have in all, by the schemas of the runs; 1 without a person column.
+        unwatched: runs whose curator's ledger is not in the set: what it passed on to consumers is not known.
     """
 
     lines: Sequence[tuple[str, Disclosure]]
     rosters: Mapping[str, frozenset[str]]
     lifetimes: Mapping[str, frozenset[str]]
     group: int = 1
+    unwatched: frozenset[str] = frozenset()
 
     @property
     def runs(self) -> list[str]:
@@ -99,10 +101,13 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
     ledgers: list[list[tuple[str, Disclosure]]] = []
     rosters: dict[str, set[str]] = {}
     lifetimes: dict[str, set[str]] = {}
+    watched: set[str] = set()
     for path, home, entries in read:
         lines = [(label(home, entry.disclosure.run), entry.disclosure) for entry in entries]
         runs = dict.fromkeys(name for name, _ in lines)
         ledgers.append([(name, replace(about, run=name)) for name, about in lines])
+        if entries and entries[0].party == CURATOR:
+            watched.update(map(run_of, runs))
         if path in took_part:
             for run in runs:
                 rosters.setdefault(run, set()).update(took_part[path])
@@ -113,6 +118,7 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
         {run: frozenset(names) for run, names in rosters.items()},
         {owner: frozenset(runs) for owner, runs in lifetimes.items()},
         max((rows_of_person(path) for path in paths if path.is_dir()), default=1),
+        frozenset(run_of(run) for lines in ledgers for run, _ in lines) - watched,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from fedkme.cells.disclosures import run_of
 from fedkme.ledgers.ledger_set import LedgerSet
 from fedkme.privacy.accountants import (
     Cells,
@@ -23,7 +24,16 @@ from fedkme.privacy.accountants import (
     with_coalition,
 )
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement, person_of, with_help
-from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION, is_validation, validation_of
+from fedkme.privacy.events import (
+    CONSUMER,
+    CURATOR,
+    OWNERS,
+    VALIDATION,
+    Disclosure,
+    RawRows,
+    is_validation,
+    validation_of,
+)
 
 EACH_OWNER = "each owner"
 """Name in place of several owners' names, if an observer saw no row and can learn the same of each owner."""
@@ -36,13 +46,15 @@ def statements(books: LedgerSet, delta: float) -> list[PrivacyStatement]:
 
     Owners appear by name if their figures or reasons differ, or if rows of theirs were seen. An owner of
     which an observer learned nothing has epsilon 0, if the set has each owner's ledger. If a person may have
-    several rows, a finite bound is stated for a row and for a person.
+    several rows, a finite bound is stated for a row and for a person. Rows that went to a curator count as
+    passed on to the run's consumer where the set lacks the curator's ledger.
 
     Args:
         books: ledgers of one run or of several.
         delta: delta of the stated epsilons.
     """
-    cells = with_coalition(by_owner(_with_silent(cells_of(books.disclosures()), books), books.present))
+    disclosures = [*books.disclosures(), *_perhaps_passed_on(books)]
+    cells = with_coalition(by_owner(_with_silent(cells_of(disclosures), books), books.present))
     rows = zip(composed(cells, Sound(), delta), composed(cells, Published(), delta), strict=True)
     by_observer: dict[str, dict[str, list[PrivacyStatement]]] = {}
     for sound, published in rows:
@@ -62,6 +74,19 @@ def _with_silent(cells: Cells, books: LedgerSet) -> Cells:
     owners = {owner for name, _ in books.lines for owner in books.rosters.get(name, ())}
     observers = {CURATOR, OWNERS, *(observer for _, observer in cells if is_consumer(observer))}
     return {**{(owner, observer): [] for owner in owners for observer in observers}, **cells}
+
+
+def _perhaps_passed_on(books: LedgerSet) -> Iterator[Disclosure]:
+    """Rows towards the consumers of runs whose curator's ledger is not in the set."""
+    lines = [(run_of(run), about) for run, about in books.lines if run_of(run) in books.unwatched]
+    consumers: dict[tuple[str, str], set[str]] = {}
+    for run, about in lines:
+        if is_consumer(about.observer):
+            consumers.setdefault((run, about.protected), set()).add(about.observer)
+    for run, about in lines:
+        if about.observer == CURATOR and isinstance(about.event, RawRows):
+            for consumer in sorted(consumers.get((run, about.protected), ())):
+                yield replace(about, observer=consumer)
 
 
 def _statement(

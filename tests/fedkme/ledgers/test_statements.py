@@ -214,3 +214,20 @@ def test_lines_of_secure_sums_name_the_number_of_colluders() -> None:
         event = None if security is None else NOISY
         assert vector_disclosure("a", invitation, 1, vector, event).colluders == curator
         assert {line.colluders for line in release_disclosures("a", invitation)} == {others}
+
+
+def test_an_owners_ledger_alone_bounds_nothing_that_its_curator_may_pass_on(tmp_path: Path) -> None:
+    # It said that the consumer had learned 0.9 of an owner whose rows the curator had passed on as they were.
+    told = replace(disclosure("a", "lab", NOISY), run=sketch_of("run-1"))
+    came = disclosure("a", CURATOR, RawRows(8))
+    (tmp_path / "a.jsonl").write_text(ledger_text("a", [told, came]))
+    (tmp_path / "ledger.jsonl").write_text(ledger_text(CURATOR, [told, came]))
+
+    def towards_lab(*files: str) -> PrivacyStatement:
+        stated = statements(read_ledgers([tmp_path / file for file in files]), 1e-5)
+        return next(each for each in stated if each.observer == "lab" and each.accountant == "sound")
+
+    alone, whole = towards_lab("a.jsonl"), towards_lab("a.jsonl", "ledger.jsonl")
+    assert (alone.epsilon, alone.raw_points) == (math.inf, 8)
+    assert math.isfinite(whole.epsilon)
+    assert whole.raw_points == 0  # the curator's ledger has no line of rows that it passed on
