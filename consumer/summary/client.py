@@ -71,8 +71,12 @@ async def summarize(
     with _reported_if_long(
         reporter, "", "the curator's plan; the curator asks owners first, who may have to approve the run"
     ) as telling:
-        plan = await _plan(messages, party.schema, reporter, telling.cancel)
-    heard()
+
+        def answered() -> None:
+            telling.cancel()
+            heard()
+
+        plan = await _plan(messages, party.schema, reporter, answered)
     phases.named(plan.run)
     phases.begin("offer")
     if plan.choice is not None and not plan.offered:
@@ -147,6 +151,7 @@ async def _plan(
         heard()
         stages.show("", STAGE.from_wire(opening.stage))
         opening = await anext(messages, None)
+    heard()
     if opening is None or not opening.HasField("plan"):
         raise ProtocolError("the curator did not begin with a plan")
     version = opening.plan.version

@@ -17,7 +17,15 @@ from typing import TypeVar
 from curator.owners.connection import Connection, Traffic
 from fedkme.directives import Answer, Directive, Hello, KeepHead, Limits, OfferKeys, Refusal, ShowHead
 from fedkme.documents import Fault
-from fedkme.errors import FedkmeError, LedgerError, OwnerFaultError, ProtocolError, QuorumError, StoreError
+from fedkme.errors import (
+    FedkmeError,
+    LedgerError,
+    OwnerFaultError,
+    OwnerLostError,
+    ProtocolError,
+    QuorumError,
+    StoreError,
+)
 from fedkme.exchange import Plan
 from fedkme.heads.log import EXCHANGE, Cosignature, Head, HeadLog
 from fedkme.heads.notes import origin_of
@@ -91,6 +99,8 @@ async def _offer(connection: Connection, run: str) -> KeyOffer:
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
+HEAD_S = 10.0
+"""Longest wait for an owner's head or cosignature: the consumer waits meanwhile, and the result is known."""
 
 
 class HeadExchange:
@@ -170,7 +180,7 @@ class HeadExchange:
         origin = origin_of(Role.OWNER, connection.name)
         question = ShowHead(self._log.known(origin), self._log.origin)
         try:
-            head = await _ask(connection, Directive(run + EXCHANGE, 0, 1, question), Head)
+            head = await _ask_soon(connection, Directive(run + EXCHANGE, 0, 1, question), Head)
             await in_thread(self._log.keep, head, origin)  # a second for 200,000 leaves, a message's most
         except StoreError:
             raise
@@ -183,7 +193,7 @@ class HeadExchange:
         """Have an owner keep and cosign the curator's head; None where the owner does not."""
         try:
             ours = self._log.show(theirs.known, origin_of(Role.OWNER, connection.name))
-            return await _ask(connection, Directive(run + EXCHANGE, 0, 2, KeepHead(ours)), Cosignature)
+            return await _ask_soon(connection, Directive(run + EXCHANGE, 0, 2, KeepHead(ours)), Cosignature)
         except StoreError:
             raise
         except FedkmeError as error:
@@ -204,3 +214,13 @@ async def _ask(connection: Connection, directive: Directive, kind: type[AnswerT]
         cause = f"{connection.name} gives another answer"
         raise OwnerFaultError(cause, "Install the same release everywhere.")
     return answer
+
+
+async def _ask_soon(connection: Connection, directive: Directive, kind: type[AnswerT]) -> AnswerT:
+    """Get an owner's answer about a head; a silent owner keeps nobody from the run's result for long."""
+    try:
+        async with asyncio.timeout(HEAD_S):
+            return await _ask(connection, directive, kind)
+    except TimeoutError:
+        cause = f"{connection.name}: no answer about a head within {HEAD_S:g} s"
+        raise OwnerLostError(cause, "Look at the owner's host; the run's result does not need it.") from None

@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 import socket
+import stat
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -23,7 +24,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
-from fedkme.errors import ConnectionFailedError, FedkmeError, InterruptedRunError
+from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, InterruptedRunError
 from fedkme.ops.logs import Log, unforeseen
 from fedkme.ops.threads import under_way
 from fedkme.party import LogFormat
@@ -169,6 +170,14 @@ class StatusReporter:
         stop()
 
 
+def _launched() -> bool:
+    """True if standard input can tell that a launcher lives: /dev/null and files are at their end at once."""
+    if sys.stdin is None:
+        return False
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty()
+
+
 def _notify(state: str) -> None:
     """Send the service manager a state such as `READY=1` (sd_notify(3)), if NOTIFY_SOCKET names one."""
     address = os.environ.get("NOTIFY_SOCKET", "")
@@ -291,6 +300,8 @@ def _run_party(
     _share_heap()
     before = os.umask(0o077)
     try:
+        if supervised and not _launched():
+            raise ConfigError("--supervised: standard input is no launcher's pipe", "Leave --supervised out.")
         settings = load()
         log = Log(settings.name) if supervised else Log(settings.name, settings.log, settings.log_file)
         log.capture()

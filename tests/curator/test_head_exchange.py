@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -12,8 +13,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from curator.owners.connection import Traffic
 from curator.owners.exchanges import HeadExchange
-from fedkme.errors import StoreError
+from fedkme.directives import Answer, Body, Directive, KeepHead, Limits, ShowHead
+from fedkme.errors import OwnerLostError, StoreError
 from fedkme.heads.log import LEAVES, NOTES, Head, HeadLog
 from fedkme.heads.notes import Checkpoint
 from fedkme.pki.certificates import Role
@@ -24,6 +27,7 @@ from fedkme.store.memory import MemoryStore
 from owner.party import OwnerParty
 from owner.runs import RunManager
 from sim.engines.inprocess import open_market
+from sim.engines.loopback import Loopback
 from tests.curator.summary.fakes import SCHEMA, table
 from tests.fedkme.heads.village import OWNERS, identity, origin
 
@@ -125,3 +129,27 @@ async def test_owners_heads_are_hashed_beside_the_loop(monkeypatch: pytest.Monke
     monkeypatch.setattr(HeadLog, "keep", kept)
     await Exchange(identity(CURATOR)).after("run-1")
     assert all(beside[origin(name)] for name in OWNERS)
+
+
+@pytest.mark.parametrize("kind", [ShowHead, KeepHead])
+async def test_an_owner_that_is_silent_about_heads_keeps_nobody_waiting_for_long(
+    kind: type[Body], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The result was known, and its consumer waited for `progress_s`, a minute, without a word why.
+    monkeypatch.setattr("curator.owners.exchanges.HEAD_S", 0.05)
+    exchange, silent = Exchange(identity(CURATOR)), OWNERS[0]
+
+    async def answer(self: Loopback, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
+        if self.name == silent and isinstance(directive.body, kind):
+            await asyncio.Event().wait()
+        return await answered(self, directive, limits, traffic)
+
+    answered = Loopback.exchange
+    monkeypatch.setattr(Loopback, "exchange", answer)
+    async with asyncio.timeout(20):
+        await exchange.after("run-1")
+    ((event, fields),) = exchange.reports
+    assert (event, fields["owner"], fields["code"]) == ("unwitnessed", silent, OwnerLostError.code)
+    assert "no answer about a head within 0.05 s" in fields["line"]
+    (*_, last) = exchange.store.keys(NOTES + origin(CURATOR))
+    assert (exchange.store.get(last) or b"").count("\n— fedkme.ledger/".encode()) == len(OWNERS)

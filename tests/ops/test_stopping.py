@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import platform
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from fedkme.errors import ConnectionFailedError
-from fedkme.ops.supervision import to_the_end
+from fedkme.ops.supervision import run_party, to_the_end
 from fedkme.ops.threads import in_thread, under_way
 from tests.parties import WAIT_S
 
@@ -141,3 +144,17 @@ def test_threads_of_a_party_allocate_from_one_heap() -> None:
     # An owner's free blocks, one heap for each thread, grew by 9 to 21 MB in 1,000 runs.
     process = subprocess.run([sys.executable, "-c", SHARED], stdout=subprocess.PIPE, check=True)
     assert int(process.stdout) == 1
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "file", "closed"])
+def test_a_supervised_party_without_a_launchers_pipe_says_so_in_one_line(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # It logged an unforeseen PermissionError of the event loop, and went on with nobody who could end it.
+    (tmp_path / "file").write_text("a line\n")
+    with (tmp_path / place if place != "closed" else tmp_path / "file").open() as stream:
+        monkeypatch.setattr(sys, "stdin", None if place == "closed" else stream)
+        code = run_party(Mock(side_effect=AssertionError("no settings are read")), True, Mock())
+    failed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (code, failed["code"], failed["event"]) == (10, 10, "failed")
+    assert failed["cause"] == "--supervised: standard input is no launcher's pipe"
