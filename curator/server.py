@@ -177,6 +177,8 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             counters,
             round_done=traces.round_done,
         )
+        if settings.summary.cells.release is not None:
+            _ = context.pool_release  # a wrong folder is told now, not to a consumer
         certificates = CertificateCheck(
             settings.revoked, b"" if identity is None else identity.identity.authority, say
         )

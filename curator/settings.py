@@ -74,6 +74,7 @@ class CuratorSettings(ServicePartySettings):
         changes = super().relative_to(directory)
         if "journal" in changes:
             changes["journal"] = str((directory / self.directory / self.journal).absolute())
+        changes["summary"] = self.summary.placed(lambda folder: (directory / folder).absolute())
         return changes
 
     def page_address(self) -> PageAddress:

@@ -18,6 +18,7 @@ from fedkme.party import CollectorUrl, OwnerName
 from fedkme.protocols import AUTO, TARGET
 from owner.settings import PolicySettings
 from sim.arguments import ComparedWith
+from sim.data.folder import place
 from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
 from sim.scenarios.stand_ins import stand_in_line
@@ -60,7 +61,8 @@ class SummaryTable(SummarySettings, RequestSettings):
 
     def curator_part(self) -> SummarySettings:
         """Settings that belong into the curator's configuration."""
-        return SummarySettings(**{name: getattr(self, name) for name in SummarySettings.model_fields})
+        settings = SummarySettings(**{name: getattr(self, name) for name in SummarySettings.model_fields})
+        return settings.placed(Path.absolute)
 
     def consumer_part(self) -> RequestSettings:
         """Settings that belong into the consumer's configuration."""
@@ -177,7 +179,8 @@ def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> Simulatio
     values = load_toml(path)
     values.pop("release", None)  # keys for `fedkme release` alone
     settings = simulation_of(values, assignments, path.name)
-    return settings.model_copy(update=placed(settings, path, scenario))
+    table = settings.summary.placed(lambda folder: place(folder, folder_of(path, scenario)))
+    return settings.model_copy(update={"summary": table, **placed(settings, path, scenario)})
 
 
 def placed(settings: LaunchSettings, path: Path, given: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Public cells of a run by margins: a release of all owners' rows, which gives D_v a model of the pool.
 
-docs/decisions/009. The release is a run of sums under the name RUN/cells, in the place of a sketch: marginals
-in rounds, at most of owners' epsilon. Relation, sensitivity and proof are those of any release by marginals
-(curator.releases.marginals.budget); the whole of it is the one Gaussian that owners were told of. What
-follows from it costs nothing.
+docs/decisions/009. The release is one that exists (`cells.release`), or a run of sums under the name
+RUN/cells, in the place of a sketch: marginals in rounds, at most of owners' epsilon. Relation, sensitivity
+and proof are those of any release by marginals (curator.releases.marginals.budget); the whole of it is the
+one Gaussian that owners were told of. What follows from it costs nothing.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,17 @@ from curator.run.release_record import redrawn
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.cells.menu import offers_columns
+from fedkme.cells.plan import RELEASE_SHARE
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotMadeError
 from fedkme.exchange import SummaryRequest
 from fedkme.features.domain import Domain
 from fedkme.margins.density import even_density
 from fedkme.margins.model import MOST_BINS, PICK_SHARE, PICKS, make_model, model_rows
-from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.ops.threads import in_thread
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 ENOUGH_OF_TARGET, ENOUGH_OF_OWNER = 120.0, 100.0
 """Rows of D_v, and of an owner of middle size, times epsilon, from which on margins are better than cells."""
@@ -114,14 +115,21 @@ async def of_release(
     rows = await in_thread(redrawn, release, model_rows(schema), pool.tell)
     if rows is None:
         raise NotMadeError("rows of the release that D_v's margins are of", "Ask again.")
+    return await in_thread(cells_of_rows, settings, schema, rows, request, seed, share)
+
+
+def cells_of_rows(
+    settings: SummarySettings,
+    schema: Schema,
+    rows: Table,
+    request: SummaryRequest,
+    seed: int,
+    share: float = 0.0,
+) -> PublicCells:
+    """Cells by public rows of a release, which had this share of owners' epsilon in this run."""
     labels = rows.labels if request.labelled and schema.classes else None
     cells = settings.cells
-    model = await in_thread(
-        make_model,
-        schema.encode(rows.values),
-        labels,
-        schema,
-        PICKS if cells.picks is None else cells.picks,
-        PICK_SHARE if cells.pick_share is None else cells.pick_share,
-    )
+    picks = PICKS if cells.picks is None else cells.picks
+    of_each = PICK_SHARE if cells.pick_share is None else cells.pick_share
+    model = make_model(schema.encode(rows.values), labels, schema, picks, of_each)
     return PublicCells(even_density(schema, seed), 0, share, menu=model)

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from curator.releases.method import RELEASE, Finished, Method, RowMethod, Tell, finished, make_method
 from curator.run.record import RECORD, RunRecord, write_record
-from fedkme.answers.folder import SYNTHETIC, WEIGHTED
+from fedkme.answers.folder import SYNTHETIC, WEIGHTED, AskedFolder
 from fedkme.documents import Fault
 from fedkme.durable import make_folder, replace
-from fedkme.errors import FedkmeError, NotMadeError, StoreError, error_of, on_disk
+from fedkme.errors import DataError, FedkmeError, NotMadeError, StoreError, error_of, on_disk
 from fedkme.exchange import Participation
 from fedkme.inputs import read_bytes, read_text
 from fedkme.ops.derivation import Derivation, total
@@ -22,6 +22,7 @@ from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import settings_from_json
 from fedkme.sums.vector import one_owner_moves
 from fedkme.tables.npz import npz_arrays
+from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, table_from_arrays
 
 
@@ -173,6 +174,19 @@ def completed(
         written = {name: data for name, data in derived.files.items() if (directory / name).exists()}
         steps.step(RECORD, lambda: _complete_record(directory, Finished(written, derived.rows, losses)))
     return (*derived.losses, *steps.losses)
+
+
+def release_of(folder: Path, schema: Schema) -> bytes:
+    """Read the released numbers in a folder, of rows by this schema.
+
+    Raises:
+        DataError: the folder has no release, or one by another schema.
+    """
+    stored = AskedFolder(folder).stored
+    if stored.schema.digest() != schema.digest():
+        cause = f"the release in {folder} is of rows by another schema"
+        raise DataError(cause, "Name a release by the curator's 'schema_file'.")
+    return read_bytes(folder / RELEASE)
 
 
 def redrawn(release: bytes, rows: int, tell: Tell) -> Table | None:

@@ -24,7 +24,7 @@ from curator.cells.code_book import (
     of_seeds,
     sketch_invitation,
 )
-from curator.cells.pool_model import margins_help, no_margins_reason, of_release
+from curator.cells.pool_model import cells_of_rows, margins_help, no_margins_reason, of_release
 from curator.planning.formulas import held_rows
 from curator.run.run import Run
 from curator.runs.context import RunContext
@@ -36,11 +36,11 @@ from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from fedkme.cells.coalitions import pools_help
 from fedkme.cells.disclosures import sketch_of
-from fedkme.cells.plan import share_for
+from fedkme.cells.plan import RELEASE_SHARE, share_for
 from fedkme.documents import Fault, RunDocument
-from fedkme.errors import FedkmeError, ProtocolError, StoreError, error_of
+from fedkme.errors import ConfigError, FedkmeError, ProtocolError, StoreError, error_of
 from fedkme.exchange import CellsPlan
-from fedkme.margins.picks import RELEASE_SHARE
+from fedkme.ops.threads import in_thread
 from fedkme.wire.journals import run_document_to_bytes
 
 _SKETCH = "sketch/"
@@ -113,9 +113,16 @@ class Agreement:
         context, document = self._context, run.document
         summary, schema = context.summary_of(document), context.schema
         seed = document.planned.features.seed
-        if summary.cells.code_book == "seeds":
+        if not summary.sketched:
             self._warn_of_picks(run, coalitions=False)
-            cells = of_seeds(summary, schema, context.encoded_seeds, document.summary, seed)
+            if summary.cells.release is None:
+                cells = of_seeds(summary, schema, context.encoded_seeds, document.summary, seed)
+            else:
+                if against := no_margins_reason(summary, document.summary, by_density=True):
+                    cause = f"cells are of a release that exists, and D_v gives no margins over it: {against}"
+                    raise ConfigError(cause, "Allow as many 'picks', or ask another curator.")
+                rows = await in_thread(lambda: context.pool_rows)
+                cells = await in_thread(cells_of_rows, summary, schema, rows, document.summary, seed)
             with context.store.transaction():
                 self._keep(run, cells)
             self._show(run, cells)

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from curator.owners.members import Membership
 from curator.owners.session import RunSession
 from curator.planning.plan import choose
-from curator.run.release_record import ReleaseRecord, write_release
+from curator.run.release_record import ReleaseRecord, redrawn, release_of, write_release
 from curator.run.run import Run
 from curator.run.summary_record import RoundRecord, SummaryRecord, write_run
 from curator.runs.queue import lines_before
 from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings
 from fedkme.documents import Fault, RunDocument
-from fedkme.errors import MissingOwnersError, StoreError, on_disk
+from fedkme.errors import MissingOwnersError, NotMadeError, StoreError, on_disk
 from fedkme.exchange import Participation, SummaryChoice
+from fedkme.margins.model import model_rows
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import CURATOR, Disclosure
@@ -132,6 +133,30 @@ class RunContext:
         if self.seeds is None:
             return np.empty((0, self.schema.encoded_width), dtype=np.float32)
         return self.schema.encode(self.seeds.values)
+
+    @cached_property
+    def pool_release(self) -> bytes:
+        """Released numbers of `cells.release`, in the schema of this curator.
+
+        Raises:
+            DataError: the folder has no release, or one of another schema.
+        """
+        folder = self.settings.summary.cells.release
+        assert folder is not None, "the caller checked `cells.release`"
+        return release_of(folder, self.schema)
+
+    @cached_property
+    def pool_rows(self) -> Table:
+        """Synthetic rows of `cells.release`, drawn anew.
+
+        Raises:
+            NotMadeError: the release gives no rows.
+        """
+        rows = redrawn(self.pool_release, model_rows(self.schema), lambda stage, line, part: None)
+        if rows is None:
+            cause = f"the release in {self.settings.summary.cells.release} gives weighted points, and no rows"
+            raise NotMadeError(cause, "Name a release of marginals or moments in 'cells.release'.")
+        return rows
 
     def is_chosen(self, document: RunDocument) -> bool:
         """Check whether a summary's protocol is fixed: named, chosen, or begun by an earlier release."""

@@ -1,5 +1,7 @@
 """Settings of a summary run on the curator's side."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -9,7 +11,7 @@ from curator.summary.auctions.clock import ClockSettings
 from fedkme.cells.coalitions import CoalitionNoise, coalition_noise
 from fedkme.cells.codebook import MOST_PICKS
 from fedkme.cells.directions import MOST_OF_PICKS, USUAL_PICKS
-from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
+from fedkme.cells.plan import RELEASE_SHARE, SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.exchange import SummaryChoice
 from fedkme.privacy.events import Event
@@ -39,6 +41,10 @@ class CellsSettings(Settings):
     margins (docs/decisions/009). `auto`: a release where D_v and owners have 120 and 100 rows at epsilon 1 or
     more, and the rows are a table of 64 columns, of 64 names each, or less; else, and where a part of a
     sketch is set, a sketch."""
+    release: Path | None = None
+    """Folder of a release that exists, of the same owners' rows by the same schema: D_v gives margins over
+    it, and owners pay a tenth of epsilon for counts, as beside a release of the run's own. None: the run asks
+    for what it needs."""
     bits: int | None = Field(None, ge=2, le=8)
     """The code book has 2^bits cells; None: as many as the noise of the histograms allows."""
     coalitions: bool | None = None
@@ -56,8 +62,16 @@ class CellsSettings(Settings):
     dimension: int = Field(128, ge=2, le=MOST_DIMENSION)
     """Number of coordinates in which a code book measures rows."""
 
+    @property
+    def at_no_cost(self) -> bool:
+        """Check whether the cells are of what is public before the run: seeds, or a release that exists."""
+        return self.code_book == "seeds" or self.release is not None
+
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.release is not None and (self.coalitions or self.code_book not in ("auto", "release")):
+            cause = "release: cells are of it, and 'code_book' or 'coalitions' name others; leave them out"
+            raise ValueError(cause)
         if self.coalitions and self.code_book in ("seeds", "release"):
             raise ValueError("coalitions need a sketch, and the code book is of public seeds or of a release")
         picks = USUAL_PICKS if self.picks is None else self.picks
@@ -141,7 +155,7 @@ class SummarySettings(Settings):
     @property
     def sketched(self) -> bool:
         """Check whether owners' rows are sketched before the plan; the sketch asks for their consent."""
-        return self.protocol == "cells" and self.cells.code_book != "seeds"
+        return self.protocol == "cells" and not self.cells.at_no_cost
 
     @property
     def row(self) -> Protocol:
@@ -154,6 +168,12 @@ class SummarySettings(Settings):
             raise ValueError("the protocol is chosen for each run: resolve these settings first")
         base = self.auction.kind if self.protocol == ALGORITHM3 else self.protocol
         return variant(base, self.sealed)
+
+    def placed(self, place: Callable[[Path], Path]) -> Self:
+        """Settings in which the path of a release is as `place` has it."""
+        if (folder := self.cells.release) is None:
+            return self
+        return self.model_copy(update={"cells": self.cells.model_copy(update={"release": place(folder)})})
 
     def resolved(self, choice: SummaryChoice) -> Self:
         """Settings of a run with its choice applied."""
@@ -173,8 +193,10 @@ class SummarySettings(Settings):
 
         The sketch's share is chosen for each run, 0 for the usual share; the total cost is the same.
         """
-        share = 0.0 if self.cells.code_book == "seeds" else share or SKETCH_SHARE
-        return owner_noise(self.privacy.epsilon, self.privacy.delta, share).for_group(self.privacy.group)
+        share = 0.0 if self.cells.at_no_cost else share or SKETCH_SHARE
+        of_counts = 1.0 if self.cells.release is None else 1.0 - RELEASE_SHARE
+        noise = owner_noise(of_counts * self.privacy.epsilon, self.privacy.delta, share)
+        return noise.for_group(self.privacy.group)
 
     def coalition_noise(self, share: float) -> CoalitionNoise:
         """Noise on the rows of an owner in a coalition, whose sketch gets this share of epsilon."""

@@ -31,6 +31,8 @@ SKETCH_SHARE = 0.3
 budget."""
 SMALL_SHARE = 0.15
 """The share where rows say their class: a few directions are all that the sketch is for."""
+RELEASE_SHARE = 0.9
+"""The share for a release in the sketch's place; with one that exists nobody pays this share again."""
 LARGE_SHARE = 0.7
 """The share where the sketch would else be too noisy to tell classes apart."""
 CLASS_NOISE = 0.15

@@ -56,8 +56,6 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.tables.schema import Schema
 
-RELEASE_SHARE = 0.9
-"""Share of owners' epsilon for the release of the pool; the rest is for their counts of rows like D_v."""
 DOUBT = 2.0
 """Distances of a margin that are due to noise, which are taken out of it."""
 BLOCK = 16

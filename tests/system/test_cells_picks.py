@@ -5,29 +5,38 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from audit.in_memory import FreshNoise
+from curator.cells.pool_model import release_of_pool
+from curator.server import serve
+from curator.settings import CuratorSettings
 from curator.summary.settings import CellsSettings, SummarySettings
 from curator.watch.state import Notes, noted
+from fedkme.answers.folder import RELEASE
 from fedkme.cells.directions import ENOUGH, MOST_OF_PICKS, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise
+from fedkme.cells.plan import RELEASE_SHARE
 from fedkme.directives import Answer, Directive, Hello
+from fedkme.errors import ConfigError, DataError
 from fedkme.exchange import SummaryRequest
 from fedkme.margins.model import PICK_SHARE, PICKS
 from fedkme.margins.picks import margin_noise
 from fedkme.privacy.budget import WindowBudget
-from fedkme.privacy.events import BoundedRange
+from fedkme.privacy.events import BoundedRange, RawRows
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
-from fedkme.tables.files import save_table
+from fedkme.tables.files import load_table, save_table
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire.summaries import request_to_wire
 from fedkme.wire.v1 import summaries_pb2
 from owner.runs import RunManager
+from tests.parties import curator_values
 from tests.system.cell_market import SMALL, faults_in, record_of, town
 from tests.system.market import Ear, market
 
@@ -175,3 +184,55 @@ def _without_stages(request: SummaryRequest) -> summaries_pb2.SummaryRequest:
     message = request_to_wire(request)
     message.ClearField("stages")
     return message
+
+
+def release_in(folder: Path, table: Table, schema: Schema = JOBS) -> None:
+    """Make the folder of a release of these rows."""
+    folder.mkdir()
+    method = release_of_pool(SummarySettings(protocol="cells"), schema, 3, RELEASE_SHARE)
+    (folder / RELEASE).write_bytes(asyncio.run(method.ask(FreshNoise(table, schema, 1))))
+
+
+def over(folder: Path) -> SummarySettings:
+    return SummarySettings(features=SMALL, protocol="cells", cells=CellsSettings(release=folder))
+
+
+async def test_over_a_release_that_exists_owners_pay_for_counts_alone(tmp_path: Path) -> None:
+    files = {name: file_of(tmp_path, name, seed, 0.1) for seed, name in enumerate("ab")}
+    values = [load_table(file, JOBS, str(file)).values for file in files.values()]
+    await asyncio.to_thread(release_in, tmp_path / "pool", Table(np.concatenate(values)))
+    async with market(tmp_path, ["a", "b"], JOBS, summary=over(tmp_path / "pool")) as at:
+        for name, file in files.items():
+            at.owner(name, data=file)
+        doctors: Any = {"validation": file_of(tmp_path, "doctors", 9, 1.0, 200), "target": GaussianSettings()}
+        for p in (6, 7):
+            await at.consumer(p, output=tmp_path / f"summary-{p}", **doctors)
+        with pytest.raises(ConfigError, match="D_v would pick 4 columns, and the consumer allows 2"):
+            await at.consumer(8, output=tmp_path / "none", picks=2, **doctors)
+    assert faults_in(tmp_path) == []
+    assert {line.disclosure.run for line in read_ledger(tmp_path / "consumer.db")} == {"run-1", "run-2"}
+    counts = histogram_noise((1.0 - RELEASE_SHARE) * PrivacyTarget().epsilon).event
+    for owner in files:  # two counts for each summary, and no other draw
+        paid = [line.disclosure for line in read_ledger(tmp_path / f"{owner}.db")]
+        events = [each.event for each in paid if each.observer == "curator"]
+        assert [event for event in events if not isinstance(event, RawRows)] == [counts, counts]
+    for run in ("run-1", "run-2"):
+        record = record_of(tmp_path, run)
+        assert (record["status"], record["faults"]) == ("complete", [])
+        assert record["code_book"]["kind"] == "density"
+    with np.load(tmp_path / "summary-7" / "summary.npz") as summary:
+        assert (summary["x"][:, 3] == 2).mean() > 0.5
+
+
+async def test_a_curator_with_a_wrong_release_says_so_before_it_listens(tmp_path: Path) -> None:
+    settings = CuratorSettings(**curator_values(tmp_path, summary=over(Path("pool"))))
+    (tmp_path / "schema.toml").write_text(JOBS.to_toml(), encoding="utf-8")
+    here = settings.model_copy(update=settings.relative_to(tmp_path))
+    assert here.summary.cells.release == tmp_path / "pool"
+    with pytest.raises(DataError, match="cannot be read"):
+        await serve(here, Ear())
+    other = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
+    rows = Table(np.random.default_rng(1).random((300, 3)))
+    await asyncio.to_thread(release_in, tmp_path / "pool", rows, other)
+    with pytest.raises(DataError, match="is of rows by another schema"):
+        await serve(here, Ear())

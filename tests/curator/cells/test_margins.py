@@ -14,8 +14,8 @@ from curator.cells.orders import USABLE
 from curator.cells.pool_model import margins_help, no_margins_reason, release_of_pool
 from curator.run.release_record import redrawn
 from curator.summary.settings import CellsSettings, SummarySettings
+from fedkme.cells.plan import RELEASE_SHARE
 from fedkme.exchange import SummaryRequest
-from fedkme.margins.picks import RELEASE_SHARE
 from fedkme.privacy.events import Gaussian
 from fedkme.tables.npz import npz_arrays
 from fedkme.tables.schema import Category, Label, Numeric, Schema
