@@ -21,7 +21,7 @@ USES = ("columns", "pairs", "models", "questions")
 """Uses of a release: distributions of single columns and of two columns, models, answers."""
 MEANINGS: Mapping[str, str] = {
     "good": "about as near to the consumer's rows as equally many fresh rows of their kind",
-    "fair": "usable, but equally many fresh rows of the consumer's kind would be nearer",
+    "fair": "usable, but equally many fresh rows of the consumer's kind may be much nearer",
     "poor": "far from the consumer's rows; equally many fresh rows of their kind would be much nearer",
 }
 """Grades of a summary, for a first reader; no number about D_v."""

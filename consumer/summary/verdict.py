@@ -1,15 +1,19 @@
 """A verdict on a summary in words: its distance from D_v, compared with fresh rows of D_v's own law.
 
-Of p rows drawn from the law that D_v's m rows were drawn from, the expected MMD^2 to D_v is (1 - k) (1/p +
-1/m), k the mean kernel of two different rows of D_v. A consumer that could draw more rows of its own would
-get this distance: it is the yardstick. Weights and repeats are fitted to D_v, which hides how few rows carry
-the weight: a form of effective sample size e is charged (1 - k) (1/e - 1/p), the excess variance of a mean of
-e rows over one of p rows. The charge is too high if few rows represent the law of D_v well: so for a form
-that is not good with the charge, weights are fitted to one half of D_v and judged by the other (`by_halves`),
-which hides nothing. Grades compare the best form, by either figure, with the yardstick. A grade is a promise
-about unseen rows of D_v's law: MMD^2 to them is at most 1.5 (good) or 2.5 times (fair) that of p fresh rows.
-docs/metrics.md has how often the promise held on layouts that the grades were not set on. The kernel reads
-columns and no labels: shares of classes have a yardstick of their own (classes.py).
+A grade is about rows of D_v's law that nobody has seen. Of p rows drawn from the law that D_v's m rows were
+drawn from, the expected MMD^2 to the law is (1 - k) / p, k the mean kernel of two different rows: a consumer
+that could draw more rows of its own would get this distance. **Good** is a test: MMD^2 of the form to the
+law is at most `PROMISE` times that. A form that is farther passes once in twenty at most, as its estimate by
+rows of D_v that it was not fitted to (`judging.cross_validated`) must be `CERTAIN` deviations below. D_v
+itself says nothing of the kind, as the forms are fitted to it. Without an estimate no form is good.
+
+**Fair** is an estimate: MMD^2 to D_v of p fresh rows is (1 - k) (1/p + 1/m) on average, and a form is fair
+up to `FAIR` times that, either by the estimate for unseen rows or with a charge for few rows that carry the
+weight: a form of effective sample size e is charged (1 - k) (1/e - 1/p), the excess variance of a mean of e
+rows over one of p rows.
+
+lab/results/verdicts.md has how often the promise held on layouts that the test was not chosen on. The kernel
+reads columns and no labels: shares of classes have a yardstick of their own (`judging.classes_apart`).
 """
 
 from collections import Counter
@@ -20,20 +24,34 @@ from fedkme.tables.numbers import CLIPPED
 from fedkme.tables.table import Reading
 from fedkme.verdict import GRADES, Grade, QualityVerdict, at_most_fair
 
-GOOD = 1.25
-"""MMD^2 over the yardstick up to which a summary is good."""
+PROMISE = 1.5
+"""MMD^2 of a good form to the law of D_v, at most, over that of p fresh rows."""
+CERTAIN = 1.645
+"""Deviations of the estimate for unseen rows that a good form is below `PROMISE`: one in twenty is beyond."""
 FAIR = 2.0
 """MMD^2 over the yardstick up to which a summary is fair."""
-SMALL = 1.0
-"""p over m above which a form is good only by rows of D_v that it was not fitted to: a perfect fit to D_v is
-1/m from its law, p fresh rows are 1/p."""
 LOSS = 1.1
 """Ratio of MMD^2 to that of uniform rows above which a run is behind; draws of uniform rows differ as
 much."""
 LOST = 0.1
 """Share of the yardstick by which a run must be behind to have lost; less says nothing about D_v's law."""
 CHANCE = 5.0
-"""Distance of class shares that serves as yardstick; fresh rows exceed GOOD times it once in a hundred."""
+"""Distance of class shares that serves as yardstick; fresh rows exceed MIXED times it once in a hundred."""
+MIXED = 1.25
+"""Distance of class shares over CHANCE above which a form is not good."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenDistance:
+    """MMD^2 of a form to the law of D_v: an estimate by rows that it was not fitted to, and its deviation."""
+
+    estimate: float
+    deviation: float
+
+    @property
+    def most(self) -> float:
+        """Upper end of an interval that is open below, at 95 %."""
+        return self.estimate + CERTAIN * self.deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +78,13 @@ class Yardstick:
 class FormQuality:
     """A form's MMD^2 to D_v, its effective sample size, and the distance of its class shares from D_v's.
 
-    `classes` is None where D_v has labels and the rows have none. `halves` is the form's MMD^2 to the law of
-    D_v, estimated by `by_halves`; None without an estimate.
+    `classes` is None where D_v has labels and the rows have none. `unseen` is None without an estimate.
     """
 
     mmd2: float
     effective: float
     classes: float | None = 0.0
-    halves: float | None = None
+    unseen: UnseenDistance | None = None
 
 
 def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
@@ -114,17 +131,16 @@ def verdict_on(
     grades = {name: _grade(ratio, forms[name], by) for name, ratio in ratios.items()}
     best = min(forms, key=lambda name: (GRADES.index(grades[name]), ratios[name]))
     form, grade = forms[best], grades[best]
-    columns, what = _judged(form, by)
-    sentence = f"MMD^2 to D_v is {closest:#.3g}; {what} {columns:.2g} times that of {by.rows} fresh rows"
+    sentence = f"MMD^2 to D_v is {closest:#.3g}; {_judged(form, by)} that of {by.rows} fresh rows"
     sentence += " of D_v's own law"
     if behind:
         sentence += f"; uniform rows with weights were as close, within the noise of D_v ({rival:#.3g})"
-    mixed = (form.classes or 0.0) > GOOD * CHANCE
+    mixed = (form.classes or 0.0) > MIXED * CHANCE
     if mixed:
         times = f"{form.classes:.3g} times as much as those of fresh rows"
         sentence += f"; shares of classes differ from D_v's {times}"
     if grade == "poor":
-        why = _CLASSES if mixed else _FEW if closest <= GOOD * by.expected else _POOR
+        why = _CLASSES if mixed else _FEW if closest <= by.expected else _POOR
     else:
         why = "" if grade == "good" else _CLASSES if mixed else _SMALL if _is_small(form, by) else _FAIR
     train = "" if grade == "poor" else _training({name for name in forms if grades[name] == grade}, added)
@@ -137,18 +153,18 @@ def verdict_on(
 def _grade(ratio: float, form: FormQuality, by: Yardstick) -> Grade:
     if ratio > FAIR:
         return "poor"
-    return "good" if ratio <= GOOD and not _is_small(form, by) else "fair"
+    is_near = form.unseen is not None and form.unseen.most <= _promised(by)
+    return "good" if is_near and (form.classes or 0.0) <= MIXED * CHANCE else "fair"
+
+
+def _promised(by: Yardstick) -> float:
+    """MMD^2 to the law of D_v up to which a form keeps the promise of a good one."""
+    return PROMISE * (by.spread or 0.0) / by.rows + 1e-12
 
 
 def _is_small(form: FormQuality, by: Yardstick) -> bool:
-    """Check whether D_v has too few rows to say that so many are good.
-
-    m rows of the law of D_v are farther from it than p, so that distances to D_v hide what p rows need. Where
-    p is above m, a form is good only if the half of D_v that it was not fitted to says so of the law itself.
-    """
-    if by.rows <= SMALL * by.validation_rows:
-        return False
-    return form.halves is None or by.spread is None or form.halves > GOOD * by.spread / by.rows
+    """Check whether more rows of D_v might show that a form is good."""
+    return form.unseen is None or form.unseen.estimate <= _promised(by)
 
 
 def _training(best: Set[str], added: tuple[str, str]) -> str:
@@ -160,15 +176,18 @@ def _training(best: Set[str], added: tuple[str, str]) -> str:
     return f"Train on summary.csv, sample_weight = {weight}{alone}."
 
 
-def _judged(form: FormQuality, by: Yardstick) -> tuple[float, str]:
-    """MMD^2 of a form over the yardstick, by the figure that was measured best, and words for it."""
-    charged, held_out = _ratio(form, by), _held_out(form, by)
-    if held_out is not None and held_out < charged:
-        return held_out, "the best form, fitted to one half of D_v, has, to the other,"
-    return charged, "the best form, charged for uneven weights, has"
+def _judged(form: FormQuality, by: Yardstick) -> str:
+    """Say how far a form is, by unseen rows if there is an estimate; the yardstick comes next."""
+    if form.unseen is None or not by.spread:
+        return f"the best form, charged for uneven weights, has {_charged(form, by):.2g} times"
+    estimate, most = (
+        max(each, 0.0) * by.rows / by.spread for each in (form.unseen.estimate, form.unseen.most)
+    )
+    source = "the best form has, by rows of D_v that it was not fitted to,"
+    return f"{source} {estimate:.2g} times, and at 95 % confidence at most {most:.2g} times,"
 
 
-def _ratio(form: FormQuality, by: Yardstick) -> float:
+def _charged(form: FormQuality, by: Yardstick) -> float:
     """MMD^2 of a form, with the charge for its effective sample size, over the yardstick."""
     assert by.spread is not None, "there is a yardstick"
     charged = form.mmd2 + by.spread * max(1.0 / form.effective - 1.0 / by.rows, 0.0)
@@ -179,15 +198,11 @@ def _ratio(form: FormQuality, by: Yardstick) -> float:
 
 def _farther(form: FormQuality, by: Yardstick) -> float:
     """Distance of a form over its yardstick: the larger of columns' and classes'."""
-    return max(_judged(form, by)[0], (form.classes or 0.0) / CHANCE)
-
-
-def _held_out(form: FormQuality, by: Yardstick) -> float | None:
-    """Cross-validated MMD^2 to the law of D_v, as a distance to m rows of it, over the yardstick."""
-    if form.halves is None or not by.spread:
-        return None
-    assert by.expected is not None, "there is a yardstick"
-    return max(form.halves + by.spread / by.validation_rows, 0.0) / by.expected
+    columns = _charged(form, by)
+    if form.unseen is not None and by.spread and by.expected:
+        as_to_d_v = form.unseen.estimate + by.spread / by.validation_rows
+        columns = min(columns, max(as_to_d_v, 0.0) / by.expected)
+    return max(columns, (form.classes or 0.0) / CHANCE)
 
 
 _POOR = (

@@ -26,7 +26,7 @@ import numpy as np
 
 from consumer.results import EVALUATION, SUMMARY, alone
 from consumer.summary.evaluation import evaluator
-from consumer.summary.judging import Judged, by_halves, judge_tables
+from consumer.summary.judging import Judged, cross_validated, judge_tables
 from consumer.target.choosing import PoolChoice
 from consumer.target.training import TrainingAdvice, train_on_what, why_untrained
 from fedkme.arrays import IntArray
@@ -146,7 +146,7 @@ def match_rows(
         note("finding what to train on, by rows of D_v that are held out in turn")
     training = None if untrained else train_on_what(chosen, control, real, persons)
     told_apart = training is not None and training.beats_control
-    as_near = not told_apart and _is_as_near(chosen, control)
+    as_near = not told_apart and _is_as_near(judged, control)
     rare = is_rare(schema, drawn, validation, gamma)
     matched = Matched(judged, len(drawn), gamma, beside, training, untrained, as_near, rare)
     return replace(matched, judged=replace(judged, verdict=_verdict(matched, schema)))
@@ -198,30 +198,21 @@ def independent_columns(drawn: Table, schema: Schema) -> Table:
     return Table(values, labels)
 
 
-def _is_as_near(ours: PoolChoice, control: PoolChoice) -> bool:
+def _is_as_near(judged: Judged, control: PoolChoice) -> bool:
     """Compare rows for the target and the control by rows of D_v that neither was fitted to.
 
     Both fit the rows that chose them, so that their distance to D_v itself says nothing. The difference
     counts where it exceeds the noise of m held-out rows, (1 - k) / m. Without enough rows the control is as
     near.
     """
-    against = ReferenceRows(ours.schema.encode(ours.validation.values), ours.gamma)
-    estimates = [
-        by_halves(
-            each.schema.encode(each.pool.values),
-            against,
-            each.p,
-            each.pool.labels,
-            each.validation.labels,
-            pool=True,
-        )
-        for each in (ours, control)
-    ]
-    near, beside = (None if estimate is None else estimate[1] for estimate in estimates)
+    validation, pool = control.validation, control.pool
+    against = ReferenceRows(control.schema.encode(validation.values), control.gamma)
+    rows, near = control.schema.encode(pool.values), judged.unseen[1]
+    beside = cross_validated(rows, against, control.p, pool.labels, validation.labels, pool=True)
     if near is None or beside is None:
         return True
-    noise = (1.0 - against.own) / len(ours.validation)
-    return beside <= AS_NEAR * max(near, 0.0) + noise
+    noise = (1.0 - against.own) / len(validation)
+    return beside[1].estimate <= AS_NEAR * max(near.estimate, 0.0) + noise
 
 
 def _verdict(matched: Matched, schema: Schema) -> QualityVerdict:

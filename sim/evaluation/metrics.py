@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
+from consumer.summary.verdict import FormQuality, UnseenDistance, Yardstick, verdict_on
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.inputs import open_input
 from fedkme.privacy.accountants import Bound, Published, Sound
@@ -173,7 +173,10 @@ def _verdict(
     """The consumer's verdict, with a baseline that only a simulation has: uniform rows with weights."""
     forms = {
         name.removeprefix("summary_"): FormQuality(
-            of["mmd2"], of["effective"], of.get("classes", 0.0), of.get("halves")
+            of["mmd2"],
+            of["effective"],
+            of.get("classes", 0.0),
+            UnseenDistance(**of["unseen"]) if of.get("unseen") else None,
         )
         for name, of in forms_of(evaluation).items()
     }

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from consumer.summary.forms import make_forms
 from consumer.summary.judging import classes_apart
-from consumer.summary.verdict import CHANCE, GOOD
+from consumer.summary.verdict import CHANCE, MIXED
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune
@@ -56,7 +56,7 @@ def test_a_d_v_of_one_class_is_matched_by_rows_of_it() -> None:
     forms = make_forms(SCHEMA, came, came.take(np.arange(P)), against, P, validation.labels)
     apart = classes_apart(forms.weighted.labels, forms.fit.weights, validation.labels, P)
     assert apart is not None
-    assert apart < GOOD * CHANCE
+    assert apart < MIXED * CHANCE
     assert share(forms.repeats.labels) > 0.95
 
 
@@ -88,9 +88,9 @@ def test_forms_have_the_classes_of_d_v(seed: int) -> None:
 
 
 def test_class_shares_of_fresh_rows_are_good_but_for_one_in_a_hundred() -> None:
-    # Over pairs of draws the mean is 1, and 1.2 % exceed GOOD * CHANCE, as for chi^2 of one degree.
+    # Over pairs of draws the mean is 1, and 1.2 % exceed MIXED * CHANCE, as for chi^2 of one degree.
     random = np.random.default_rng(3)
     draws = (random.random((2, 2000, 100)) < 0.3).astype(np.int64)
     apart = np.array([classes_apart(a, None, b, 100) for a, b in zip(*draws, strict=True)])
     assert abs(apart.mean() - 1) < 0.15
-    assert (apart > GOOD * CHANCE).mean() < 0.02
+    assert (apart > MIXED * CHANCE).mean() < 0.02

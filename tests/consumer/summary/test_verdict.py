@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from consumer.summary.judging import classes_apart
-from consumer.summary.verdict import FAIR, GOOD, LOSS, FormQuality, Yardstick, verdict_on, yardstick
+from consumer.summary.verdict import (
+    CERTAIN,
+    LOSS,
+    PROMISE,
+    FormQuality,
+    UnseenDistance,
+    Yardstick,
+    verdict_on,
+    yardstick,
+)
 from fedkme.embeddings.kernels import mean_kernel
 from fedkme.embeddings.mmd import mmd2
 from fedkme.verdict import MEANINGS, QualityVerdict
@@ -18,8 +27,13 @@ BY = Yardstick(spread=0.5, rows=100, validation_rows=100)
 
 
 def judged(alike: float, best: float, by: Yardstick = BY, rival: float | None = None) -> QualityVerdict:
-    """Judge rows of equal weight and a weighted form with the effective size p."""
-    return of_forms(FormQuality(alike, by.rows), FormQuality(best, by.rows), by, rival)
+    """Judge rows of equal weight and a weighted form with the effective size p, as far from unseen rows."""
+    return of_forms(equal(alike, by.rows), equal(best, by.rows), by, rival)
+
+
+def equal(mmd2: float, effective: float, apart: float | None = 0.0) -> FormQuality:
+    """Quality of a form whose MMD^2 to unseen rows is known to be that to D_v."""
+    return FormQuality(mmd2, effective, apart, UnseenDistance(mmd2, 0.0))
 
 
 def of_forms(
@@ -47,10 +61,12 @@ def test_one_row_is_no_yardstick() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "grade"), [(0.1, "good"), (GOOD, "good"), (1.01 * GOOD, "fair"), (FAIR, "fair"), (2.1, "poor")]
+    ("ratio", "grade"),
+    [(0.1, "good"), (PROMISE, "good"), (1.01 * PROMISE, "fair"), (3.9, "fair"), (4.1, "poor")],
 )
 def test_the_grade_follows_the_ratio_to_fresh_rows(ratio: float, grade: str) -> None:
-    verdict = judged(ratio * 0.01, ratio * 0.01)
+    # Of p fresh rows .005 to unseen rows; fair is FAIR times .01, the mean of p fresh rows to D_v.
+    verdict = judged(ratio * 0.005, ratio * 0.005)
     assert verdict.grade == grade
     assert f"{ratio:.2g} times" in verdict.sentence
     assert verdict.grades == {"alike": grade, "weighted": grade}
@@ -87,17 +103,16 @@ def test_rows_that_hold_d_v_by_a_few_of_them_are_not_said_to_miss_it() -> None:
     assert judged(0.05, 0.05).advice.startswith("The rows that came do not hold D_v")
 
 
-def test_few_rows_of_d_v_promise_a_good_summary_of_many_only_by_rows_held_out() -> None:
-    # Measured at |D_v| 30, p 40, and 80 and 100: "good", and up to 3.5 times fresh rows' MMD^2. If rows are
-    # a sample of D_v's law, the half of D_v that they were not fitted to says so: 41 fresh rows have .5 / 41.
-    assert judged(0.001, 0.001, Yardstick(0.5, 40, 40)).grade == "good"
-    by, fresh = Yardstick(0.5, 41, 40), 0.5 / 41
-    verdict = judged(0.001, 0.001, by)
+def test_only_rows_of_d_v_that_were_held_out_make_a_form_good() -> None:
+    # Measured at |D_v| 230, p 100: rows alike "good" by their distance to D_v, at 2.0 times fresh rows.
+    fitted = FormQuality(0.001, 100)
+    verdict = verdict_on({"alike": fitted}, BY)
     assert verdict.grade == "fair"
     assert "D_v has few rows" in verdict.advice
-    for estimate, grade in ((fresh, "good"), (1.26 * fresh, "fair")):
-        form = FormQuality(0.001, 41, halves=estimate)
-        assert verdict_on({"alike": form}, by).grade == grade
+    fresh = 0.5 / 100
+    for deviation, grade in ((0.4 / CERTAIN, "good"), (0.6 / CERTAIN, "fair")):
+        form = FormQuality(0.001, 100, unseen=UnseenDistance(fresh, deviation * fresh))
+        assert verdict_on({"alike": form}, BY).grade == grade
 
 
 def test_a_run_behind_uniform_rows_by_less_than_noise_says_so() -> None:
@@ -121,7 +136,7 @@ def test_each_form_has_its_grade_and_two_lines_say_which_to_train_on() -> None:
     both = judged(0.006, 0.005)
     assert str(both).startswith("Good in every form: ")
     assert "alike = 1 do as well without weights" in both.advice
-    alike = of_forms(FormQuality(0.005, 100), FormQuality(0.005, 5), BY)
+    alike = of_forms(equal(0.005, 100), FormQuality(0.005, 5), BY)
     assert (alike.grade, alike.advice) == ("good", "Train on the rows of summary.npz.")
 
 
@@ -145,7 +160,7 @@ def test_rows_of_other_classes_than_those_of_d_v_are_not_good() -> None:
     # a third were none, "Good: .1 times that of fresh rows".
     cases, mixed = np.ones(200, np.int64), np.repeat([0, 1], (19, 41))
     apart = classes_apart(mixed, None, cases, 60)
-    verdict = verdict_on({"alike": FormQuality(0.0009, 60, apart)}, Yardstick(0.5, 60, 200))
+    verdict = verdict_on({"alike": equal(0.0009, 60, apart)}, Yardstick(0.5, 60, 200))
     assert verdict.grade == "poor"
     assert "shares of classes differ" in verdict.sentence
     assert "classes" in verdict.advice
@@ -157,7 +172,7 @@ def test_rows_of_other_classes_than_those_of_d_v_are_not_good() -> None:
 def test_rows_that_lost_their_label_are_no_training_data() -> None:
     # One owner had no label, so that no row had one, and the screen said "Good. Train on summary.csv".
     apart = classes_apart(None, None, np.ones(200, np.int64), 60)
-    verdict = verdict_on({"alike": FormQuality(0.0009, 60, apart)}, Yardstick(0.5, 60, 200))
+    verdict = verdict_on({"alike": equal(0.0009, 60, apart)}, Yardstick(0.5, 60, 200))
     assert verdict.grade == "fair"
     assert "no row came with its label" in str(verdict)
     assert "Train on" not in str(verdict)

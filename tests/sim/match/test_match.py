@@ -14,7 +14,7 @@ import pytest
 import fedkme as fk
 from audit.in_memory import OwnersInMemory
 from consumer.results import ALONE
-from consumer.summary.judging import MOST_RECEIVED, by_halves
+from consumer.summary.judging import cross_validated
 from consumer.target.choosing import PoolChoice
 from consumer.target.matching import drawn_for, independent_columns, match_rows
 from consumer.target.training import CONTROL, FOLDS, RELEASE, TARGET, candidates, fitted_models, train_on_what
@@ -287,13 +287,12 @@ def test_halves_choose_from_the_pool_themselves() -> None:
     # A pool of D_v's rows and of rubbish: by rows that all of D_v chose, the held-out half is there as well.
     mine = people(80, 6)
     against = ReferenceRows(SCHEMA.encode(mine.values), GAMMA)
-    rubbish = SCHEMA.encode(np.tile([[100.0, 0.0, 2.0]], (MOST_RECEIVED, 1)))
+    rubbish = SCHEMA.encode(np.tile([[100.0, 0.0, 2.0]], (5_000, 1)))
     pool = np.concatenate([against.rows, rubbish])
-    assert by_halves(pool, against, 20) is None  # too many rows to weigh
-    estimates = by_halves(pool, against, 20, pool=True)
+    estimates = cross_validated(pool, against, 20, pool=True)
     assert estimates is not None
     fresh = (1.0 - against.own) / 20
-    assert all(abs(estimate) < 2.0 * fresh for estimate in estimates)
+    assert all(abs(form.estimate) < 2.0 * fresh for form in estimates)
 
 
 def test_no_grade_is_good_where_independent_columns_come_as_near() -> None:
