@@ -14,6 +14,7 @@ from consumer.releases.client import ReleaseConsumerSettings
 from consumer.requests import Requests
 from consumer.settings import ConsumerSettings
 from consumer.summary.offers import check_asks
+from curator.run.release_record import release_of
 from curator.settings import CuratorSettings
 from fedkme.errors import (
     BudgetError,
@@ -61,6 +62,8 @@ def check_files(settings: PartySettings, name: str) -> Iterator[Finding]:
     if schema is not None:
         for source, what in tables_of(settings):
             yield from run_check("data", functools.partial(_table, schema, source, what, name))
+        if isinstance(settings, CuratorSettings) and (folder := settings.summary.cells.release) is not None:
+            yield from run_check("release", functools.partial(_release, schema, folder))
     if isinstance(settings, OwnerSettings) and schema is not None:
         yield from run_check("policy", lambda: _policy(settings, schema))
     for path in _folders(settings):
@@ -106,6 +109,11 @@ def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Fin
         remedy = "See whether they mean what the schema says; `fedkme schema check` names the lines."
         line = f"column '{column}' of {what}: {cells_are(count)} {cells}"
         yield Finding("warn" if strange else "ok", "data", line, remedy if strange else "")
+
+
+def _release(schema: Schema, folder: Path) -> str:
+    release_of(folder, schema)
+    return f"the release in {folder} is of rows by this schema"
 
 
 def _policy(settings: OwnerSettings, schema: Schema) -> Iterator[Finding]:

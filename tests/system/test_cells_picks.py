@@ -35,6 +35,7 @@ from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire.summaries import request_to_wire
 from fedkme.wire.v1 import summaries_pb2
+from operate.doctor.files import check_files
 from owner.runs import RunManager
 from tests.parties import curator_values
 from tests.system.cell_market import SMALL, faults_in, record_of, town
@@ -236,3 +237,5 @@ async def test_a_curator_with_a_wrong_release_says_so_before_it_listens(tmp_path
     await asyncio.to_thread(release_in, tmp_path / "pool", rows, other)
     with pytest.raises(DataError, match="is of rows by another schema"):
         await serve(here, Ear())
+    (finding,) = (each for each in check_files(here, "curator") if each.check == "release")
+    assert (finding.state, finding.code) == ("fail", DataError.code)
