@@ -128,6 +128,8 @@ def _answer(
             if math.isfinite(drawn) and drawn != value:
                 value = min(max(drawn, low), high)
                 method += f"; {DRAWN}" if tells else ": the value of the synthetic rows"
+            elif not tells and math.isnan(made):
+                value, method = math.nan, f"{method}, nor do the synthetic rows"
     return Answer(
         part.question, part.group, value, low, high, noise, sampling, unseen, about, method, part.unit
     )
@@ -140,5 +142,6 @@ def _unanswered(
     value, method, none = math.nan, f"no interval: {reason}", math.nan
     if synthetic is not None:
         value = value_in_rows(part.quantity, evidence.schema, evidence.rows, synthetic)
-        method += "; the estimate is that of the synthetic rows, with an unknown error"
+        known = "; the estimate is that of the synthetic rows, with an unknown error"
+        method += "; the synthetic rows have none, either" if math.isnan(value) else known
     return Answer(part.question, part.group, value, none, none, none, none, none, target, method, part.unit)

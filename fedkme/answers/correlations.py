@@ -8,6 +8,11 @@ times the deviation of u: a vector of length A turns by asin(E / A) at most wher
 mean square follows from counts of x alone, with a row at the end of its bin that is farther. As u rises with
 x, the angle is at most a right one.
 
+**Parts.** Few rows beyond the ends of u make a wide angle, but u and v are bounded: let x = a (u + e) and
+y = c (v + f) with standardised u and v. Then |E v e| is at most sup |v| E |e|, which falls faster than the
+root mean square. Beyond its ends u + e varies more than u. So the deviation of u + e is at least 1 less the
+root mean square of the e between the ends. Of both intervals the shorter one is taken.
+
 **Gaps.** A correlation is of the rows that have both numbers, a share P. Rows without a number are in the bin
 of its stand-in value, whose score is c for x and d for y. Let n_i be the share of rows with x in cell i that
 lack y, and m_j that of rows with y in cell j that lack x; T lack both. Tables of each number with the gaps of
@@ -48,8 +53,8 @@ from fedkme.arrays import FloatArray
 Target = Literal["rows", "population"]
 SUPPOSED = "; supposes no rows in fine bins that show mere noise"
 """Note in the method of an answer by products of scores."""
-_DOUBT, BOUND = 0.0025, 2.807
-"""Chance that a bound of an angle is wrong, for each of its two means; deviations of their noise."""
+_MEANS, _DOUBT, BOUND = 10, 0.0025, 2.807
+"""Means that bound residuals; chance that one is wrong; deviations of its noise."""
 _BOUNDS_OF_GAPS = 10
 """Most bounds by tables of gaps, each wrong with the chance DOUBT."""
 _CLEAR = 4.0
@@ -120,7 +125,7 @@ def scored_correlation(pair: ScoredPair, sampled: int, together: int) -> Quantit
     noise += abs(by_neither - one.at_gap * two.at_gap) * neither.deviation
     noise += sum(abs(value) / 2.0 * each.at_gap**2 * each.number.gaps.deviation for each in (one, two))
     noise, sampling = noise / both, _sampling(value, one, two) / (sampled * both) if sampled else 0.0
-    doubts = 4 * _DOUBT + _BOUNDS_OF_GAPS * DOUBT * any(share.deviation for share in gaps)
+    doubts = _MEANS * _DOUBT + _BOUNDS_OF_GAPS * DOUBT * any(share.deviation for share in gaps)
     width = critical(0.0, LEVEL + doubts) * math.sqrt(noise**2 + sampling * together)
     off = abs(two.at_gap) * one.shift + abs(one.at_gap) * two.shift + one.shift * two.shift
     least, most = (
@@ -128,20 +133,66 @@ def scored_correlation(pair: ScoredPair, sampled: int, together: int) -> Quantit
     )
     if not least > 0.0:
         return UNTOLD
-    apart = one.angle + two.angle
     ends = value - width - off, value + width + off
-    low = _turned(min(ends[0] / least, ends[0] / most), apart)
-    high = _turned(max(ends[1] / least, ends[1] / most), -apart)
+    ends = min(ends[0] / least, ends[0] / most), max(ends[1] / least, ends[1] / most)
+    low, high = min(
+        (_by_angles(ends, one, two), _by_parts(ends, one, two)), key=lambda found: found[1] - found[0]
+    )
     value = min(max(value, low), high)
     unseen = max((high - low) / 2.0 - width, 0.0)
     value, noise, unseen = float(value), float(noise), float(unseen)
     return QuantityEstimate(value, low, high, noise, math.sqrt(sampling), unseen, SUPPOSED, bounded=True)
 
 
+def _by_angles(ends: tuple[float, float], one: _Standardised, two: _Standardised) -> tuple[float, float]:
+    """Interval of the numbers' correlation from that of their scores, by angles."""
+    apart = one.angle + two.angle
+    return _turned(ends[0], apart), _turned(ends[1], -apart)
+
+
 def _turned(cosine: float, angle: float) -> float:
     """Cosine of an angle from 0 to pi that is larger by another."""
     turned = math.acos(min(max(cosine, -1.0), 1.0)) + angle
     return math.cos(min(max(turned, 0.0), math.pi))
+
+
+def _by_parts(ends: tuple[float, float], one: _Standardised, two: _Standardised) -> tuple[float, float]:
+    """Interval of the numbers' correlation from that of their scores, by parts of the residuals."""
+    e, f = one.residual, two.residual
+    if not (e.near < 1.0 and f.near < 1.0):
+        return -1.0, 1.0
+    off = f.beside(one.widest) + e.beside(two.widest) + e.norm * f.norm
+    least, most = (1.0 - e.near) * (1.0 - f.near), e.longest(one.widest) * f.longest(two.widest)
+    low, high = ends[0] - off, ends[1] + off
+    return max(min(low / least, low / most), -1.0), min(max(high / least, high / most), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Residual:
+    """Residual of a number over a multiple of its score, in the score's deviations; see the module.
+
+    Attributes:
+        near: bound on the root mean square where the score rises with the number.
+        far: bound on the root mean square beyond the ends of the score.
+        size: bound on the mean absolute value there.
+    """
+
+    near: float
+    far: float
+    size: float
+
+    @property
+    def norm(self) -> float:
+        """Bound on the root mean square."""
+        return self.near + self.far
+
+    def beside(self, widest: float) -> float:
+        """Bound on the covariance with a score of deviation 1 that is at most `widest` from its mean."""
+        return self.near + min(self.far, widest * self.size)
+
+    def longest(self, widest: float) -> float:
+        """Bound on the deviation of the number, in that of its score."""
+        return math.sqrt(1.0 + 2.0 * self.beside(widest) + self.norm**2)
 
 
 class _Standardised:
@@ -293,12 +344,40 @@ class _Standardised:
             squares = rest(steeper)
             return float(number.shares @ squares) + BOUND * number.deviation(squares)
 
-        squares = rest(min(_STEEPER, key=expected))
-        by_cell = self.by_cell(squares)
-        lacking = float(self.lacks @ by_cell) - self.beyond(-squares) - FAR * self._cells_noise(by_cell)
-        missed = float(number.shares @ squares) - max(lacking, 0.0) + BOUND * number.deviation(squares)
+        missed = self._at_most(rest(min(_STEEPER, key=expected)))
         whole = self.least * self.both
-        return math.asin(min(math.sqrt(max(missed, 0.0) / whole), 1.0)) if whole > 0.0 else math.pi / 2.0
+        return math.asin(min(math.sqrt(missed / whole), 1.0)) if whole > 0.0 else math.pi / 2.0
+
+    @cached_property
+    def widest(self) -> float:
+        """Bound on the distance of the score from its mean, in its deviations."""
+        return (float(np.abs(self.unit).max()) + self.shift) / math.sqrt(max(self.least, 1e-12))
+
+    @cached_property
+    def residual(self) -> _Residual:
+        """Bounds on the residual of the number over its score."""
+        number, unit = self.number, self.unit
+        low, high = number.scores <= -1.0, number.scores >= 1.0
+        rises = ~(low | high | (np.arange(len(unit)) == number.stand_in))
+        if self.least <= 0.0 or len(np.unique(unit[rises])) < 2:
+            return _Residual(math.inf, math.inf, math.inf)
+        slope, start = np.polyfit(unit[rises], number.values[rises], 1)
+        if not slope > 0.0:
+            return _Residual(math.inf, math.inf, math.inf)
+        away = (number.values - start) / slope - unit
+        outside = (low & (away < 0.0)) | (high & (away > 0.0))
+        beyond = np.where(outside, np.abs(away), 0.0)
+        near = number.within / slope + np.where(outside, 0.0, np.abs(away))
+        whole = self.least * self.both
+        close, far = (math.sqrt(self._at_most(each**2) / whole) for each in (near, beyond))
+        return _Residual(close, far, self._at_most(beyond) / (math.sqrt(self.least) * self.both))
+
+    def _at_most(self, values: FloatArray) -> float:
+        """Bound on the sum of a function that is nowhere below 0, over the rows that have both numbers."""
+        by_cell = self.by_cell(values)
+        lacking = float(self.lacks @ by_cell) - self.beyond(-values) - FAR * self._cells_noise(by_cell)
+        missed = float(self.number.shares @ values) + BOUND * self.number.deviation(values)
+        return max(missed - max(lacking, 0.0), 0.0)
 
 
 def _sampling(value: float, one: _Standardised, two: _Standardised) -> float:

@@ -25,7 +25,7 @@ _STEPS = 512
 """Steps of the grid on which a quantile is searched."""
 _TRIES, _CLOSE = 30, 1e-5
 """Most steps of the search for an end of an interval; its error over the distance from the estimate."""
-_NOBODY = "no row is known to be in this group"
+_NOBODY = "noise hides whether any row is in this group"
 _LEAST_VARIANCE = 0.1
 """Part of an estimated variance that its interval must exceed, so that a correlation can divide by it."""
 

@@ -14,10 +14,10 @@ LONG_BLOCK = 64
 Task = Literal["rows", "kernel"]
 """Purpose of a release: rows and questions about columns, or questions about any function of a row."""
 MOST_COLUMNS = 32
-"""Most columns at which every table gets marginals."""
+"""Most columns, gaps not counted, at which every table gets marginals."""
 MOST_MIXED = 64
 """Most columns at which a table gets marginals if a tenth of its columns or more are categories. On such
-tables of 33 to 57 columns, marginals were better than moments (decision 021)."""
+tables of 33 to 57 columns, with gaps up to 89, marginals were better than moments (decision 021)."""
 MOST_CELLS = 1 << 21
 """Most cells of all pairs of columns together at which a table with categories gets marginals."""
 
@@ -33,14 +33,14 @@ def method_for(schema: Schema, task: Task = "rows") -> tuple[str, str]:
         return "marginals", f"{columns}, with public rules that rows of other methods do not obey"
     if any(isinstance(column, Numeric) and column.count >= LONG_BLOCK for column in schema.columns):
         return "moments", f"{columns}, of them a long block of like numbers, an image or a signal"
-    if schema.width > MOST_COLUMNS and not _suits_marginals(schema):
+    if own > MOST_COLUMNS and not _suits_marginals(schema, own):
         return "moments", f"{columns} are too many for counts by a few"
     return "marginals", f"{columns}: counts by a few columns were closest on tables such as this"
 
 
-def _suits_marginals(schema: Schema) -> bool:
+def _suits_marginals(schema: Schema, own: int) -> bool:
     numbers = sum(column.count for column in schema.columns if isinstance(column, Numeric))
-    if schema.width > MOST_MIXED or 10 * (schema.width - numbers) < schema.width:
+    if own > MOST_MIXED or 10 * (own - numbers) < own:
         return False
     sizes = Binning(schema).sizes
     return sum(sizes) ** 2 - sum(size**2 for size in sizes) <= 2 * MOST_CELLS
