@@ -64,35 +64,3 @@ def add_OwnersServicer_to_server(servicer, server):
             'fedkme.v1.Owners', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
     server.add_registered_method_handlers('fedkme.v1.Owners', rpc_method_handlers)
-
-
- # This class is part of an EXPERIMENTAL API.
-class Owners(object):
-    """Missing associated documentation comment in .proto file."""
-
-    @staticmethod
-    def Attend(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_stream(
-            request_iterator,
-            target,
-            '/fedkme.v1.Owners/Attend',
-            fedkme_dot_v1_dot_owners__pb2.OwnerMessage.SerializeToString,
-            fedkme_dot_v1_dot_owners__pb2.Directive.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)

@@ -65,35 +65,3 @@ def add_ReleasesServicer_to_server(servicer, server):
             'fedkme.v1.Releases', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
     server.add_registered_method_handlers('fedkme.v1.Releases', rpc_method_handlers)
-
-
- # This class is part of an EXPERIMENTAL API.
-class Releases(object):
-    """Missing associated documentation comment in .proto file."""
-
-    @staticmethod
-    def Release(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/fedkme.v1.Releases/Release',
-            fedkme_dot_v1_dot_releases__pb2.ReleaseRequest.SerializeToString,
-            fedkme_dot_v1_dot_releases__pb2.ReleaseMessage.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
