@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.joint import JointRelease
-from curator.releases.marginals.release import add_noise
 from curator.releases.method import NoisyTable
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
@@ -27,7 +26,6 @@ from fedkme.tables.table import Table
 class OwnersInMemory:
     """`SumOracle` over a table split among owners; it counts questions and simulates the noise."""
 
-    exact_sums = True
     noise_ratio = 1.0
 
     def __init__(self, table: Table, schema: Schema, owners: int = 5) -> None:
@@ -63,14 +61,9 @@ class OwnersInMemory:
         """Source of noise that starts again with the same seed for every question."""
         return simulated(3, "curator", "release")
 
-    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
-        """Pooled counts of every marginal."""
-        vector = SumVector(SumQuery((), Layout(), marginals=marginals), self.schema)
-        exact = vector.tables(self._total(vector))
-        if sigmas is None:
-            return [(counts, 0.0) for counts in exact]
-        noise = self.noise
-        return [(a + noise.gaussian(s, a.size), s) for a, s in zip(exact, sigmas, strict=True)]
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Pooled counts of every marginal with noise."""
+        return self._noisy(SumQuery((), Layout(), marginals=marginals), sigmas)
 
     async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Pooled parities with noise."""
@@ -96,9 +89,9 @@ class FreshNoise(OwnersInMemory):
     """Owners whose simulated noise is drawn anew for every question of every release."""
 
     def __init__(self, table: Table, schema: Schema, seed: int, ratio: float = 1.0) -> None:
-        """Draw noise by a seed; with a ratio above 1 owners add the noise: no sum is exact."""
+        """Draw noise by a seed; a ratio above 1 is that of owners' noise."""
         super().__init__(table, schema)
-        self.noise_ratio, self.exact_sums = ratio, ratio == 1.0
+        self.noise_ratio = ratio
         self._seed = seed
         self._drawn = 0
 
@@ -108,10 +101,9 @@ class FreshNoise(OwnersInMemory):
         self._drawn += 1
         return simulated(self._seed, "curator", f"question-{self._drawn}")
 
-    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Pooled counts of every marginal, with noise that `noise_ratio` enlarges."""
-        more = sigmas if sigmas is None else [sigma * self.noise_ratio for sigma in sigmas]
-        return await super().marginals(marginals, more)
+        return await super().marginals(marginals, [sigma * self.noise_ratio for sigma in sigmas])
 
     async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Pooled parities, with noise that `noise_ratio` enlarges."""
@@ -123,7 +115,7 @@ class FreshNoise(OwnersInMemory):
 
 
 class PooledOracle:
-    """`CountOracle` over owners' tables of codes in this process."""
+    """Exact counts over owners' tables of codes in this process."""
 
     def __init__(self, owners: Sequence[IntArray], sizes: Sequence[int]) -> None:
         """Keep owners' tables of codes, (m_j, c) each; `sizes` is the number of codes of each column.
@@ -162,7 +154,7 @@ class TrustedNoise:
             raise ConfigError("every marginal needs its noise", "Name one sigma a marginal.")
         exact = await self._oracle.counts(cliques, groups)
         return [
-            Measurement(clique, add_noise(counts, sigma, self._noise), sigma)
+            Measurement(clique, counts + self._noise.gaussian(sigma, counts.size), sigma)
             for clique, counts, sigma in zip(cliques, exact, sigmas, strict=True)
         ]
 
@@ -171,5 +163,5 @@ class TrustedNoise:
     ) -> Screen:
         """Pooled parities with the curator's noise."""
         exact = [self._oracle.parity_sums(groups, block) for block in blocks]
-        sums = (add_noise(each, sigma, self._noise) for each, sigma in zip(exact, sigmas, strict=True))
+        sums = (e + self._noise.gaussian(sigma, e.size) for e, sigma in zip(exact, sigmas, strict=True))
         return Screen(tuple(groups), tuple(map(tuple, blocks)), tuple(sums), tuple(sigmas))

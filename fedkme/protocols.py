@@ -165,7 +165,7 @@ _ROWS = (
     ),
     release_protocol(
         "marginals",
-        "rows of a model of noisy marginals (in noisy rounds, or AIM)",
+        "rows of a model of noisy marginals",
         settings="fedkme.releases.settings:MarginalsSettings",
         method="curator.releases.methods.marginals:MarginalsMethod",
     ),

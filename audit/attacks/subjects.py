@@ -36,7 +36,6 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "cells-time": timing.answer_times,
     "pooled-sums": pooled.pooled_sums,
     "moments": moments.moments,
-    "aim": pooled.adaptive_marginals,
     "rounds": pooled.noisy_rounds,
     "distributed-noise": pooled.distributed_noise,
     "budgets": budgets_and_ledgers.budgets,

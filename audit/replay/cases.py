@@ -307,7 +307,7 @@ _RELEASES: Mapping[str, Values] = {
     },
     "merf": {"features": 32, "gamma": 1.0, "steps": 1, "batch": 4, "hidden": (4,), "code": 2},
     "moments": {"coordinates": 2},
-    "marginals": {"bins": 2, "ways": 2, "iterations": 2, "mechanism": "aim"},
+    "marginals": {"bins": 2, "iterations": 2},
 }
 RELEASE_EPSILON = 30.0
 """Epsilon of releases: with so few rows less is mere noise, which no method asks for."""
@@ -330,14 +330,13 @@ def _releases(protocol: str) -> list[Case]:
     noisy = {"all": PolicySettings(sums="noisy")}
     of_consumers = PeriodBudget(observer="consumer", epsilon=100.0, delta=1e-5, days=30)
     budgets = {"all": PolicySettings(budgets=(PeriodBudget(epsilon=100.0, delta=1e-5), of_consumers))}
-    tables = {"mechanism": "rounds"} if protocol == "marginals" else {}
-    quick = {"mechanism": "independent"} if protocol == "marginals" else {}  # AIM fits a model each round
+    quick = {"mechanism": "independent"} if protocol == "marginals" else {}  # rounds fit a model each
     cases = [
         _release(protocol, "any policy"),
         _release(protocol, "budgets", policies=budgets, **quick),
         _release(protocol, "an owner dies and comes back", dies={HOLDER: 2}, **quick),
         _release(protocol, "over gRPC", engine="grpc", **quick),
-        _release(protocol, "noise of owners", pooling=_SECURE, policies=noisy, **tables),
+        _release(protocol, "noise of owners", pooling=_SECURE, policies=noisy),
         _release(protocol, "asked for twice", requests=2, **quick),
         _release(protocol, "a group of three at another delta", delta=1e-7, group=3, **quick),
         _release(protocol, "persons of two rows", group=2, table="persons", **quick),
@@ -356,13 +355,13 @@ def _releases(protocol: str) -> list[Case]:
             )
         )
     for after, when in ((13, "before"), (18, "as")):
-        if when == "as" or not tables:  # fits no model
+        if when == "as" or protocol != "marginals":  # fits no model
             secure: dict[str, Any] = {"pooling": _SECURE, "policies": noisy, "curator_dies": after}
             note = f"the curator dies {when} a secure sum is opened"
-            cases.append(_release(protocol, note, **secure, **tables))
+            cases.append(_release(protocol, note, **secure))
     if protocol == "marginals":
-        cases.append(_release(protocol, "noisy rounds", exercises=("several questions",), **tables))
-        many: dict[str, Any] = {"times": _MANY, "exercises": ("parities", "finer signs"), **tables}
+        cases.append(_release(protocol, "noisy rounds", exercises=("several questions",)))
+        many: dict[str, Any] = {"times": _MANY, "exercises": ("parities", "finer signs")}
         cases.append(
             _release(protocol, "a screen for dependences, then the curator dies", curator_dies=26, **many)
         )
@@ -373,8 +372,8 @@ def _releases(protocol: str) -> list[Case]:
         scored = {**secure_many, "exercises": ("products",)}
         cases.append(_release(protocol, "products of scores, noise of owners", **scored))
         cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))
-        cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
-        merged: dict[str, Any] = {"bins": 16, "epsilon": 60.0, "table": "crowded", "times": _MANY, **tables}
+        cases.append(_release(protocol, "the curator dies between questions", curator_dies=11))
+        merged: dict[str, Any] = {"bins": 16, "epsilon": 60.0, "table": "crowded", "times": _MANY}
         merged["exercises"] = ("merged bins", "own values")
         cases.append(_release(protocol, "bins merged by fine counts", **merged))
         cases.append(_release(protocol, "merged bins, the curator dies", curator_dies=11, **merged))

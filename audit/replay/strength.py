@@ -16,7 +16,6 @@ from audit.replay.patches import AUCTION, BROADCAST
 from audit.replay.play import Played
 from audit.replay.recorder import Decision, Recorder
 from audit.replay.tracked import NoiseRequest, Site
-from curator.releases.marginals.budget import selection_cost
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.maps import ROW_UNIT
 from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp, leaves
@@ -226,12 +225,9 @@ def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[D
         move = after.given - before.given
         if before.what == "logits":
             span = float(np.ptp(move))
-            if any(isinstance(event, BoundedRange) for event in events):
-                most = rows * max(event.epsilon for event in events if isinstance(event, BoundedRange))
-                if span > most * _ROUNDING + 1e-9:
-                    yield f"a choice's logits moved by {span:.4g}, declared is {most:.4g}"
-            else:
-                squared += selection_cost(span)
+            most = rows * max((e.epsilon for e in events if isinstance(e, BoundedRange)), default=0.0)
+            if span > most * _ROUNDING + 1e-9:
+                yield f"a choice's logits moved by {span:.4g}, declared is {most:.4g}"
         elif before.what in ("h2", "pick"):
             most = max((line.sensitivity or 0.0) for line in lines)
             if float(np.abs(move).max()) > rows * most * _ROUNDING:

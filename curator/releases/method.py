@@ -19,7 +19,6 @@ from fedkme.exchange import Participation
 from fedkme.extensions import implementation
 from fedkme.ops.derivation import Derivation
 from fedkme.privacy.events import Event
-from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import ReleaseSettings
@@ -45,7 +44,7 @@ class SumOracle(Protocol):
         """N, public: rows of the owners that took part in the beginning.
 
         Tables of fewer owners, where one was lost, stand for all: their counts are multiplied by N over the
-        owners' rows, and so is the deviation of their noise. Exact counts stay as they are.
+        owners' rows, and so is the deviation of their noise.
         """
 
     @property
@@ -60,17 +59,11 @@ class SumOracle(Protocol):
         """
 
     @property
-    def exact_sums(self) -> bool:
-        """True where owners trust the curator with exact sums, so that a mechanism may select by them."""
-
-    @property
     def tell(self) -> Tell:
         """Callback for a method's progress between its questions; any thread may call it.
 
-        A method reports released values alone, since the consumer sees the reports. Noise that a method adds
-        to exact tables is on disk with the release alone, and a curator that dies before draws it anew: a
-        report that follows from it would be another release. So once a method has exact tables, words and
-        numbers of reports are withheld. If the run is over, the callback raises an error.
+        A method reports released values alone, since the consumer sees the reports. If the run is over, the
+        callback raises an error.
         """
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
@@ -90,17 +83,12 @@ class SumOracle(Protocol):
     async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """Ask as `joint` does; on return the answer is on disk, before the next question follows from it."""
 
-    @property
-    def noise(self) -> NoiseSource:
-        """The curator's noise, for a mechanism that adds noise itself."""
-
-    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Pooled counts of every marginal, with the deviation of the noise in each.
 
         Args:
             marginals: the marginals to count.
-            sigmas: least standard deviation of the Gaussian noise on each marginal; None: exact counts, and
-                the caller accounts for all values that leave.
+            sigmas: least standard deviation of the Gaussian noise on each marginal.
 
         Raises:
             ConfigError: exact counts are asked for and the curator is not trusted with them.

@@ -36,8 +36,6 @@ MARGINAL_NOISE = 2.0**32
 """Approximate deviation of the noise on counts, in steps: shares stay within 2^24 to 2^45."""
 PURPOSE = "release"
 """Purpose of the noise that the curator adds."""
-WITHHELD = "numbers that the curator draws; they are told with the release alone"
-"""Line of progress once a method has exact tables."""
 
 
 class OwnerSums:
@@ -68,14 +66,13 @@ class OwnerSums:
         self.drawn = 0
         self.answers = Answers()
         self.report = lambda stage, line, fraction: None
-        self._has_exact = False
         self.rows = 0
         self._stage = "pooling", "asking owners", 0.0
         owners.report_waits(self._report_wait)
 
     def tell(self, stage: str, line: str, fraction: float) -> None:
-        """Report a method's progress, without its words and numbers once the method has exact tables."""
-        self._stage = ("measuring", WITHHELD, 0.0) if self._has_exact else (stage, line, fraction)
+        """Report a method's progress."""
+        self._stage = stage, line, fraction
         self.report(*self._stage)
 
     def _report_wait(self, answered: int, asked: int) -> None:
@@ -132,7 +129,8 @@ class OwnerSums:
             raise ConfigError("the noise was calibrated for other queries", "Calibrate for this question.")
         if self._security is not None:
             if release is None:
-                raise _no_exact_sums()
+                cause = "exact sums are asked for and owners add noise to all of them"
+                raise ConfigError(cause, "Trust the curator with exact sums, or ask for sums with noise.")
             return await self._with_shares(query, release, self._security)
         vector = await in_thread(SumVector, query, self._schema)  # maps may be large
         return await self._with_noise(vector, await self._round.plain_total(vector), release)
@@ -175,13 +173,9 @@ class OwnerSums:
         self.drawn += vector.length
         return release_sketch(total.steps, total.rows, spec.dimension, classes, multiplier, self.noise)
 
-    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
-        """Ask for tables of counts, with noise where sigmas are given."""
-        query = SumQuery((), Layout(), marginals=marginals)
-        if sigmas is None:
-            self._has_exact = True
-            return await self._tables(query, None)
-        return await self._stored(query, sigmas)
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float]) -> list[NoisyTable]:
+        """Ask for tables of counts, with noise on each."""
+        return await self._stored(SumQuery((), Layout(), marginals=marginals), sigmas)
 
     async def parities(self, parities: Parities, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Ask for parities, with noise on each block."""
@@ -225,16 +219,12 @@ class OwnerSums:
             self._round.contributors = stored[-1].owners
             self.resume(stored[-1].number, stored[-1].drawn)
 
-    async def _tables(self, query: SumQuery, sigmas: Sequence[float] | None) -> list[NoisyTable]:
+    async def _tables(self, query: SumQuery, sigmas: Sequence[float]) -> list[NoisyTable]:
         """Ask for the tables of a question, with the deviation of the noise in each table."""
         if self._security is not None:
-            if sigmas is None:
-                raise _no_exact_sums()
             return await self._noisy_tables(query, sigmas, self._security)
         vector = SumVector(query, self._schema)
         exact = vector.tables((await self._round.plain_total(vector)).steps)
-        if sigmas is None:
-            return [(counts, 0.0) for counts in exact]
         self.drawn += sum(counts.size for counts in exact)
         return [
             (counts + self.noise.gaussian(sigma, counts.size), sigma)
@@ -336,13 +326,6 @@ class OwnerSums:
         factor = 2 ** math.ceil(math.log2(LEAST_SHARE / share))
         weights = tuple(weight * factor for weight in vector.weights)
         return SumVector(replace(query, weights=weights), self._schema, vector.maps)
-
-
-def _no_exact_sums() -> ConfigError:
-    return ConfigError(
-        "exact sums are asked for and owners add noise to all of them",
-        "Trust the curator with exact sums, or choose a method that needs none: 'rounds' for marginals.",
-    )
 
 
 def _checked(query: SumQuery) -> SumQuery:

@@ -130,7 +130,7 @@ class StoredCounts:
     Attributes:
         schema: schema of the rows.
         settings: public settings of the method, as plain values.
-        mechanism: aim, rounds or independent.
+        mechanism: rounds or independent.
         rows: N, public.
         owners: number of owners whose rows N counts.
         fitted: measurements to which the model is fitted.

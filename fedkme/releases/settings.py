@@ -294,9 +294,9 @@ class MarginalsSettings(ReleaseSettings):
     """
 
     kind: Literal["marginals"] = "marginals"
-    mechanism: Literal["auto", "rounds", "aim", "independent"] = "auto"
-    """`rounds` chooses marginals by noisy counts alone, as secure aggregation has them; `aim` by exact counts
-    at a trusted curator; `independent`: each column by itself. `auto`: rounds."""
+    mechanism: Literal["auto", "rounds", "independent"] = "auto"
+    """`rounds` chooses marginals by noisy counts alone, as secure aggregation has them; `independent`: each
+    column by itself. `auto`: rounds."""
     bins: int = Field(16, ge=1, le=4096)
     """Bins of a numeric column that has no cuts, even on its public scale; its atoms come on top."""
     fine: Literal[1, 16] = 16
@@ -305,8 +305,6 @@ class MarginalsSettings(ReleaseSettings):
     rows lie, and for the bins themselves: those of a number that even ones tell little of are merged from
     pieces; 1: none. Cuts are not divided. Not asked where the noise in one is above the rows of an even bin.
     """
-    ways: int = Field(3, ge=1, le=5)
-    """AIM's workload: all marginals of so many columns."""
     iterations: int = Field(150, ge=1, le=100_000)
     """Iterations of the last fit."""
     copies: int = Field(0, ge=0, le=100)
@@ -343,7 +341,7 @@ def release_settings(values: Mapping[str, Any]) -> ReleaseSettings:
     return validate(METHODS, values, "release")
 
 
-_GONE: Mapping[str, Any] = {"basis": "cholesky", "prior": False, "generator": "table"}
+_GONE: Mapping[str, Any] = {"basis": "cholesky", "prior": False, "generator": "table", "ways": 3}
 """Keys of 0.2.0 with the values that mean what is done now: its open runs go on."""
 
 

@@ -70,9 +70,6 @@ ENTRANTS: Mapping[str, Entrant] = {
     for each in (
         Entrant(OURS, HERE / "ours.py", trusts=("trusted", "secure"), promise=f"{_REPLACE}, pooled owners"),
         Entrant(
-            "ours aim", HERE / "ours.py", options={"mechanism": "aim"}, promise=f"{_REPLACE}, trusted curator"
-        ),
-        Entrant(
             CONTROL, HERE / "independent.py", promise=f"{_REPLACE}, trusted curator; floating-point noise"
         ),
         *(

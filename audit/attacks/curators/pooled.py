@@ -1,4 +1,4 @@
-"""Audit of releases: joint noise on pooled sums, AIM, noisy rounds, shares of noise by many owners.
+"""Audit of releases: joint noise on pooled sums, noisy rounds, shares of noise by many owners.
 
 Neighbouring: one row replaced, the number of rows public.
 """
@@ -20,7 +20,6 @@ from audit.attacks.recount import gaussian_events, recount
 from audit.attacks.scripted import TalliedNoise
 from audit.in_memory import PooledOracle, TrustedNoise
 from curator.releases import joint
-from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.rounds import rounds
 from curator.releases.marginals.signs import Codes
 from fedkme.arrays import FloatArray
@@ -28,7 +27,7 @@ from fedkme.features.counts import L2_STEP, PARITY_STEP, Clique, Groups
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import Layout, PooledSum, pooled_sum
-from fedkme.privacy.events import BoundedRange, Event, Gaussian, leaves
+from fedkme.privacy.events import Event, Gaussian
 from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
 from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.counts import Screen
@@ -115,12 +114,7 @@ def _play_pooled(plan: PooledRelease, second: bool, trials: int, random: np.rand
     return scores
 
 
-# AIM, and noisy rounds.
-
-
-def adaptive_marginals() -> Subject:
-    """AIM over two columns at (1, 1e-5): the cost of its draws and choices, against the budget."""
-    return Subject("aim", "sound", _CLAIM, (_aim_recount,))
+# Noisy rounds.
 
 
 def noisy_rounds() -> Subject:
@@ -160,16 +154,6 @@ class _SignsApart(TrustedNoise):
         for length, (scale, calls) in zip(sorted(map(len, blocks)), scales, strict=True):
             self.signs.append(Gaussian(scale / (PARITY_STEP * math.sqrt(length)), calls))
         return screen
-
-
-def _aim_recount(effort: Effort) -> CheckResult:
-    sizes = (2, 3)
-    noise = TalliedNoise(simulated(effort.seed, "audit", "aim"))
-    oracle = _rows_of(sizes, effort)
-    result = asyncio.run(aim(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, noise, ways=2, start=2))
-    drawn = gaussian_events(noise, L2_STEP)
-    choices = [leaf for leaf in leaves([result.pieces]) if isinstance(leaf, BoundedRange)]
-    return recount(_CLAIM, [*drawn, *choices], [Gaussian, BoundedRange], "noise drawn and choices made")
 
 
 # Shares of noise.

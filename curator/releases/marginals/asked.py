@@ -9,7 +9,6 @@ import numpy as np
 
 from curator.releases.marginals.products import ProductsPlan
 from curator.releases.method import NoisyTable, SumOracle
-from fedkme.arrays import IntArray
 from fedkme.features.binning import Binning
 from fedkme.features.counts import SCORE_STEPS, Clique, Groups, marginal_cells, sizes_with
 from fedkme.releases.counts import Measurement, Products, Screen
@@ -35,16 +34,22 @@ class Counts:
         if self._asking is not None:
             self._asking.cancel()
 
-    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
-        """Exact pooled counts of every marginal, (cells,) each; one query to the owners."""
-        measurements = await self._measurements(cliques, None)
-        return [np.rint(counts.values).astype(np.int64) for counts in measurements]
-
     async def noisy(
         self, cliques: Sequence[Clique], sigmas: Sequence[float], groups: Sequence[Groups] = ()
     ) -> list[Measurement]:
         """Pooled counts with independent noise; one query to the owners."""
-        return await self._measurements(cliques, sigmas, groups)
+        measurements: list[Measurement] = []
+        sizes, binning = sizes_with(groups, self.binning.sizes), self.binning
+        for start, end in _parts(cliques, lambda clique: marginal_cells(clique, sizes)):
+            question = Marginals(
+                binning.bins, tuple(cliques[start:end]), tuple(groups), binning.merged, binning.own
+            )
+            answer = await self._on_loop(self.oracle.marginals(question, list(sigmas[start:end])))
+            measurements += [
+                Measurement(clique, table, deviation)
+                for clique, (table, deviation) in zip(question.cliques, answer, strict=True)
+            ]
+        return measurements
 
     async def parities(
         self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
@@ -80,23 +85,6 @@ class Counts:
         if self._over:
             self._asking.cancel()
         return await self._asking
-
-    async def _measurements(
-        self, cliques: Sequence[Clique], sigmas: Sequence[float] | None, groups: Sequence[Groups] = ()
-    ) -> list[Measurement]:
-        measurements: list[Measurement] = []
-        sizes, binning = sizes_with(groups, self.binning.sizes), self.binning
-        for start, end in _parts(cliques, lambda clique: marginal_cells(clique, sizes)):
-            question = Marginals(
-                binning.bins, tuple(cliques[start:end]), tuple(groups), binning.merged, binning.own
-            )
-            part = None if sigmas is None else list(sigmas[start:end])
-            answer = await self._on_loop(self.oracle.marginals(question, part))
-            measurements += [
-                Measurement(clique, table, deviation)
-                for clique, (table, deviation) in zip(question.cliques, answer, strict=True)
-            ]
-        return measurements
 
 
 def _parts(cliques: Sequence[Clique], cells: Callable[[Clique], int]) -> list[tuple[int, int]]:

@@ -6,61 +6,24 @@ mechanism is mu-GDP if telling two neighbours apart is at least as hard as telli
 - A marginal with noise sigma is a Gaussian of L2 sensitivity L2_STEP = sqrt(2), so mu^2 = 2 / sigma^2.
 - M parities with noise sigma are a Gaussian of L2 sensitivity 2 sqrt(M) (`fedkme.features.counts`), so mu^2 =
   4 M / sigma^2.
-- A choice of bounded range r is mu-GDP with mu = 2 Phi^-1(1 / (1 + e^(-r/2))), about 0.627 r and never more.
 - Squares add, even if each mechanism *and its noise* is chosen after seeing the earlier answers, as long as
   their sum never exceeds the bound set at the start (Smith and Thakurta 2022: a filter for Gaussian DP costs
-  nothing). AIM halves its noise depending on earlier answers: this theorem allows it.
+  nothing). Rounds choose their noise depending on earlier answers: this theorem allows it.
 
 The whole release is therefore one Gaussian of noise multiplier 1/mu: `event` says so and the sound accountant
 charges it, exactly epsilon at delta. Releases on mbi are mostly accounted with zCDP, which allows a sum of
 1/sigma^2 that is smaller by a sixth at (1, 1e-5) and by a fifth at (0.3, 1e-5).
-
-**A choice of range r is 2 Phi^-1(1/(1 + e^(-r/2)))-GDP.** The trade-off curves of its neighbours lie above
-those of two-point mechanisms with losses t and t - r, t in [0, r] (Dong, Durfee, Rogers 2020; see
-accountants.pld). A two-point mechanism is a test with a true positive rate p and a false positive rate q of
-equal odds ratio for all t: p/q = e^t and (1 - p)/(1 - q) = e^(t-r), so logit p - logit q = r. Its curve lies
-above that of mu-GDP if and only if Phi^-1(p) - Phi^-1(q) <= mu at its one vertex. Let h(x) = Phi^-1(1/(1 +
-e^-x)): odd, and concave for x > 0 (van Zwet 1964: the logistic law has the heavier tails), so h' is even and
-falls with |x|, and h(x + r) - h(x) is largest at x = -r/2, where it is 2 h(r/2). QED; no smaller mu will do,
-and 2 h(r/2) <= h'(0) r.
-
-**Selection.** The score of marginal S against a public table e (the model's answer) is w_S (||M_S - e||_1 - a
-constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'||_1 <= L1_STEP = 2, in both
-directions for different S, so choosing S with probability proportional to exp(c score) has range 2 c L1_STEP
-max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) Tables e are in steps of
-2^-20, so that the sum is exact. Its product with a rate is rounded, and capped where `choose` would cap it,
-before the constant is subtracted: a cap moves neighbours no further apart, and both roundings stay within
-CHOICE_SLACK.
 """
 
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedkme.errors import BudgetError
-from fedkme.features.counts import L1_STEP, L2_STEP, PARITY_STEP
-from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Composed, Event, Gaussian
+from fedkme.features.counts import L2_STEP, PARITY_STEP
+from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.privacy.noise import LARGEST_LOGIT, NoiseSource, choose
 
 _ROUNDING = 1e-9
-
-
-def selection_cost(span: float) -> float:
-    """Least mu^2 such that every choice of bounded range `span` is mu-GDP."""
-    from scipy.special import expit, ndtri  # the import takes a fifth of a second, so not at the start
-
-    return float(2.0 * ndtri(expit(span / 2.0))) ** 2
-
-
-def selection_range(cost: float) -> float:
-    """Bounded range of the choices that have this `selection_cost`."""
-    from scipy.special import log_ndtr
-
-    half = math.sqrt(cost) / 2.0
-    return 2.0 * float(log_ndtr(half) - log_ndtr(-half))
 
 
 def measurement_cost(sigma: float) -> float:
@@ -81,14 +44,6 @@ def parity_cost(sigma: float, count: int) -> float:
 def parity_sigma(cost: float, count: int) -> float:
     """Noise of the parities that have this `parity_cost`."""
     return PARITY_STEP * math.sqrt(count / cost)
-
-
-def selection_logits(
-    errors: NDArray[np.float64], constants: NDArray[np.float64], weights: NDArray[np.float64], span: float
-) -> NDArray[np.float64]:
-    """Logits of a choice of range `span`, rounding slack included; arguments are those of `select`."""
-    rates = weights * (max(span - CHOICE_SLACK, 0.0) / (2.0 * L1_STEP * float(weights.max())))
-    return np.asarray(np.minimum(rates * errors, LARGEST_LOGIT) - rates * constants)
 
 
 class BudgetFilter:
@@ -130,35 +85,9 @@ class BudgetFilter:
             Gaussian(parity_cost(s, count) ** -0.5) for s, count in zip(sigmas, counts, strict=True)
         ]
 
-    def select(
-        self,
-        errors: NDArray[np.float64],
-        constants: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        cost: float,
-        noise: NoiseSource,
-    ) -> int:
-        """Pay for and make one choice by the exponential mechanism.
-
-        Args:
-            errors: ||M_S - e_S||_1 of every candidate.
-            constants: constants that are subtracted from the errors, public.
-            weights: w_S, positive.
-            cost: cost of the choice, mu^2.
-            noise: source of the one uniform number.
-
-        Raises:
-            BudgetError: the cost exceeds the budget; nothing is paid or chosen.
-        """
-        span = selection_range(cost)
-        self._pay(cost)
-        self._events.append(BoundedRange(span))
-        logits = selection_logits(errors, constants, weights, span)
-        return choose(logits, float(noise.uniform(1)[0]), noise)
-
     @property
     def event(self) -> Gaussian:
-        """Event of the whole budget: the one Gaussian that dominates all measurements and choices."""
+        """Event of the whole budget: the one Gaussian that dominates all measurements."""
         return Gaussian(self.multiplier)
 
     @property

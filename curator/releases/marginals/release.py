@@ -1,10 +1,7 @@
 """Release of marginals: measurements, the model fitted to them, and the privacy cost.
 
-**Oracles** that answer marginals: the interfaces of algorithms.
-
-An algorithm uses one of two interfaces. A `CountOracle` gives exact pooled counts to a curator that the
-owners trust with exact counts. A `NoisyOracle` gives counts with noise, which may be added before any party
-sees the sum (secure aggregation with noise of every owner), so the curator learns nothing else.
+Algorithms ask a `NoisyOracle`: it gives counts with noise, which may be added before any party sees the sum
+(secure aggregation with noise of every owner), so the curator learns nothing else.
 """
 
 import math
@@ -19,21 +16,12 @@ from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model
 from curator.releases.marginals.tilt import tilted
-from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import Clique, Groups, sizes_with
 from fedkme.privacy.events import Composed, Gaussian
-from fedkme.privacy.noise import NoiseSource
 from fedkme.releases.counts import Measurement, Screen
 from fedkme.tables.table import Table
-
-
-class CountOracle(Protocol):
-    """Oracle of exact sums over all owners."""
-
-    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
-        """Pooled counts of every marginal, (cells,) each; one query to the owners."""
 
 
 class NoisyOracle(Protocol):
@@ -53,11 +41,6 @@ class NoisyOracle(Protocol):
         self, groups: Sequence[Groups], blocks: Sequence[Sequence[Clique]], sigmas: Sequence[float]
     ) -> Screen:
         """Pooled parities with independent noise, at least sigmas[i] in block i; one query to the owners."""
-
-
-def add_noise(counts: IntArray, sigma: float, noise: NoiseSource) -> FloatArray:
-    """Add Gaussian noise to counts, without rounding or clipping at 0, which would be post-processing."""
-    return counts.astype(np.float64) + noise.gaussian(sigma, counts.size)
 
 
 @dataclass(frozen=True, eq=False)

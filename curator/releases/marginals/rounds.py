@@ -32,7 +32,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from curator.releases.marginals.adaptive import ReportStage
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.dependences import (
     AGAIN_SHARE,
@@ -57,6 +56,7 @@ from curator.releases.marginals.release import (
 )
 from curator.releases.marginals.signs import Codes
 from curator.releases.marginals.tilt import tilted
+from curator.releases.method import Tell
 from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique, Groups, sizes_with
 from fedkme.releases.counts import Measurement, Screen, pooled
@@ -89,7 +89,7 @@ async def rounds(
     epsilon: float,
     delta: float,
     fixed_pairs: Sequence[Clique] = (),
-    report: ReportStage = lambda *_: None,
+    report: Tell = lambda *_: None,
     cells: int = CELLS,
     screened: Codes | None = None,
     start: Model | None = None,
@@ -166,7 +166,7 @@ async def _screen(
     screened: Codes,
     model: Model,
     rows: int,
-    report: ReportStage,
+    report: Tell,
     hidden: Sequence[Clique],
 ) -> Screen | None:
     """Pay and ask for the screen, if it is worth its noise."""

@@ -1,4 +1,4 @@
-"""Marginals as a method of release: in rounds by noisy counts, AIM at a trusted curator, or columns alone.
+"""Marginals as a method of release: in rounds by noisy counts, or columns alone.
 
 Every measurement is a pooled sum (docs/decisions/006): counts by the codes of some columns. The algorithms in
 curator.releases.marginals choose the columns, under a budget that ends at exactly (epsilon, delta).
@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from curator.releases.files import card_answers, make_synthetic, with_gaps
-from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.asked import Counts
 from curator.releases.marginals.budget import measurement_sigma
 from curator.releases.marginals.coupling import Coupling, coupling_of
@@ -58,7 +57,6 @@ FULL_PAIRS = 0.25
 """Share of the budget from which the noise of a pair of columns is foreseen, one pair for each column."""
 _COPY_ITERATIONS = 50  # iterations of a copy's fit, which starts from the release's model
 NAMES = {
-    "aim": "AIM (McKenna 2022), pooled, Gaussian DP filter",
     "rounds": "marginals chosen in rounds by noisy pooled counts alone",
     "independent": "independent columns",
 }
@@ -90,9 +88,7 @@ class MarginalsMethod:
         self._rules = RowRules(schema)
         self._total = gaussian_sigma(settings.of_row, settings.delta) ** -2
         width = len(self._binning.sizes)
-        if settings.mechanism == "aim":
-            check_domain(self._binning.sizes, min(settings.ways, width), WORKLOAD_CELLS)
-        elif settings.mechanism in ("auto", "rounds"):
+        if settings.mechanism != "independent":
             check_domain(self._binning.sizes, min(2, width), PAIR_CELLS)
 
     def planned(self) -> tuple[Event, ...]:
@@ -104,15 +100,11 @@ class MarginalsMethod:
 
         Raises:
             NotEnoughRowsError: there are no rows.
-            ConfigError: AIM is asked for and the curator may not see exact counts.
         """
         if oracle.rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
         owners = oracle.owners  # those that N counts, also where one is lost later
         mechanism = "rounds" if self.settings.mechanism == "auto" else self.settings.mechanism
-        if mechanism == "aim" and not oracle.exact_sums:
-            cause = "AIM chooses by exact counts, which this curator may not see"
-            raise ConfigError(cause, "Set 'mechanism' to \"rounds\", or agree on a trusted curator.")
         loop = asyncio.get_running_loop()
         fine, epsilon = await self._fine(oracle, loop, mechanism == "independent")
         noise = measurement_sigma(FULL_PAIRS * self._total / len(self._binning.sizes))
@@ -192,10 +184,6 @@ class MarginalsMethod:
         zeros, drawn_rules = start_with_zeros(self._rules, counts.binning, self._fixed_pairs())
         for text in drawn_rules:
             oracle.tell("measuring", f"not in the model, kept by drawing rows again: {text}", 0.0)
-        if mechanism == "aim":
-            ways = min(self.settings.ways, len(sizes))
-            noise, tell = oracle.noise, oracle.tell
-            return await aim(counts, sizes, rows, epsilon, delta, noise, tell, ways, zeros=zeros)
         if mechanism == "rounds":
             return await rounds(
                 counts,

@@ -34,7 +34,6 @@ from lab.bench.answers.populations import Population, population
 
 METHODS: Mapping[str, dict[str, Any]] = {
     "marginals": {"kind": "marginals"},
-    "marginals (AIM)": {"kind": "marginals", "mechanism": "aim", "ways": 2},
     "marginals (columns)": {"kind": "marginals", "mechanism": "independent"},
     "merf": {"kind": "merf", "features": 200},
     "hermite": {"kind": "hermite", "sum_order": 30, "epochs": 4},

@@ -1,4 +1,4 @@
-"""Releases of marginals end to end: rounds, AIM and independent columns on a small table."""
+"""Releases of marginals end to end: rounds and independent columns on a small table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from audit.in_memory import FreshNoise, PooledOracle, TrustedNoise
-from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import model_cells
 from curator.releases.marginals.release import MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
 from curator.releases.method import make_method
 from fedkme.arrays import IntArray
-from fedkme.errors import CancelledRunError, ConfigError, DataError
+from fedkme.errors import CancelledRunError, ConfigError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, Groups, marginal_counts
 from fedkme.privacy.accountants import Sound
@@ -32,7 +31,6 @@ from fedkme.tables.table import Table
 SIZES = (3, 3, 2, 2)
 ROWS = 4000
 KEPT = ((0, 3), (1, 3), (2, 3))
-small_aim = functools.partial(aim, ways=2, start=3)
 
 
 def _codes() -> IntArray:
@@ -54,8 +52,6 @@ def released(method: str) -> MarginalRelease:
     oracle, noise = PooledOracle(OWNERS, SIZES), simulated(1, "curator", method)
     noisy = TrustedNoise(oracle, noise)
     match method:
-        case "aim":
-            return asyncio.run(small_aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise))
         case "rounds":
             return asyncio.run(rounds(noisy, SIZES, ROWS, 1.0, 1e-5, KEPT))
         case _:
@@ -71,11 +67,10 @@ def _distance(release: MarginalRelease) -> float:
     return float(np.mean(distances))
 
 
-@pytest.mark.parametrize("method", ["aim", "rounds"])
-def test_correlated_columns_come_out_correlated(method: str) -> None:
+def test_correlated_columns_come_out_correlated() -> None:
     # Marginals chosen privately recover relations that independent columns cannot.
-    assert _distance(released(method)) < 0.3 * _distance(released("independent"))
-    assert {(0, 1), (2, 3)} <= set(released(method).cliques)
+    assert _distance(released("rounds")) < 0.3 * _distance(released("independent"))
+    assert {(0, 1), (2, 3)} <= set(released("rounds").cliques)
 
 
 class Impatient:
@@ -95,27 +90,13 @@ class Impatient:
         self.share(fraction)
 
 
-def test_aim_counts_each_pair_of_a_larger_marginal() -> None:
-    # On SDNist's list, without rules, its rows broke household rules 11 times as often as those of rounds.
-    oracle, noise = PooledOracle(OWNERS, SIZES), simulated(2, "curator", "aim")
-    triples = asyncio.run(aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise))
-    larger = {clique for clique in triples.cliques[:-1] if len(clique) == 3}
-    assert larger
-    assert {pair for clique in larger for pair in itertools.combinations(clique, 2)} <= {*triples.cliques}
-
-
-@pytest.mark.parametrize(("method", "most"), [("aim", 3), ("rounds", 3)])
-def test_measuring_says_how_far_it_is_and_ends_where_nobody_waits(method: str, most: int) -> None:
+def test_measuring_says_how_far_it_is_and_ends_where_nobody_waits() -> None:
     # Fits take minutes: they report progress, and a cancelled run ends its fit.
-    oracle, noise, listener = PooledOracle(OWNERS, SIZES), simulated(1, "curator", method), Impatient(most)
-    measuring = (
-        small_aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, listener.stage)
-        if method == "aim"
-        else rounds(TrustedNoise(oracle, noise), SIZES, ROWS, 1.0, 1e-5, KEPT, report=listener.stage)
-    )
+    listener = Impatient(3)
+    noisy = TrustedNoise(PooledOracle(OWNERS, SIZES), simulated(1, "curator", "rounds"))
     with pytest.raises(CancelledRunError):
-        asyncio.run(measuring)
-    assert len(listener.heard) == most
+        asyncio.run(rounds(noisy, SIZES, ROWS, 1.0, 1e-5, KEPT, report=listener.stage))
+    assert len(listener.heard) == 3
     assert listener.heard == sorted(listener.heard)
     assert all(0 <= share <= 1 for share in listener.heard)
 
@@ -133,7 +114,7 @@ def test_a_fit_says_how_far_it_is_and_ends_where_nobody_waits() -> None:
     assert whole.heard[-1] == 1
 
 
-@pytest.mark.parametrize("method", ["aim", "rounds", "independent"])
+@pytest.mark.parametrize("method", ["rounds", "independent"])
 def test_a_release_costs_what_was_asked_and_no_more(method: str) -> None:
     release = released(method)
     assert Sound().epsilon([release.event], 1e-5).epsilon == pytest.approx(1.0, rel=1e-6)
@@ -143,7 +124,7 @@ def test_a_release_costs_what_was_asked_and_no_more(method: str) -> None:
 def test_synthetic_rows_fit_the_schema_and_follow_the_model() -> None:
     columns = [Category(name=f"c{i}", categories=tuple("abc"[:size])) for i, size in enumerate(SIZES)]
     binning = Binning(Schema(columns=tuple(columns)))
-    release = released("aim")
+    release = released("rounds")
     table = release.sample(binning, 3000, seed=4)
     binning.schema.check(table, "synthetic")
     again = release.sample(binning, 3000, seed=4)
@@ -243,17 +224,12 @@ def test_answers_of_a_model_are_mbis_own() -> None:
             assert model.probabilities(clique) == pytest.approx(reference, abs=2e-3)
 
 
-async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> None:
-    oracle, noise = PooledOracle(OWNERS, SIZES), simulated(0, "curator", "bad")
-    with pytest.raises(DataError, match="not those of all 3999 rows"):
-        await small_aim(oracle, SIZES, ROWS - 1, 1.0, 1e-5, noise)
-    wide = (500,) * 30
+async def test_domains_too_large_are_refused_in_one_line() -> None:
+    noise, wide = simulated(0, "curator", "bad"), (500,) * 30
     empty = PooledOracle([np.zeros((1, 30), dtype=np.int64)], wide)
     with pytest.raises(ConfigError, match="are the limit") as large:
-        await aim(empty, wide, 1, 1.0, 1e-5, noise)
-    assert large.value.remedy
-    with pytest.raises(ConfigError, match="are the limit"):
         await rounds(TrustedNoise(empty, noise), wide, 1, 1.0, 1e-5)
+    assert large.value.remedy
     with pytest.raises(ConfigError, match="are the limit"):
         fit((200,) * 4, [Measurement((0, 1, 2, 3), np.zeros(1), 1.0)], 1, 1)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import math
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,9 +15,7 @@ from hypothesis import strategies as st
 from curator.releases.marginals.budget import measurement_cost, parity_cost
 from curator.releases.marginals.products import products_cost
 from curator.releases.method import make_method
-from curator.runs.sums import stage_reporter
 from curator.sums.answers import NoisyAnswer
-from curator.sums.owner_sums import WITHHELD
 from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, spec_for
@@ -80,10 +76,10 @@ async def test_pooled_marginals_are_those_of_the_whole_table() -> None:
     codes = BINNING.encode(table(300), "all")
     at = At(owners(5))
     await at.pool.invite()
-    tables = await at.pool.marginals(MARGINALS, None)
+    tables = await at.pool.marginals(MARGINALS, [1e-9] * len(MARGINALS.cliques))
     for clique, (counts, deviation) in zip(MARGINALS.cliques, tables, strict=True):
-        assert deviation == 0.0
-        assert np.array_equal(counts, marginal_counts(codes, clique, BINNING.sizes))
+        assert deviation == 1e-9
+        assert counts == pytest.approx(marginal_counts(codes, clique, BINNING.sizes), abs=1e-6)
 
 
 async def test_owners_noise_on_marginals_is_as_requested_at_the_planned_cost() -> None:
@@ -180,27 +176,6 @@ def test_a_question_names_no_other_products_than_scores_of_its_schema(question: 
         question()
 
 
-async def test_progress_says_nothing_of_draws_that_are_not_on_disk() -> None:
-    # AIM told how many marginals it had measured, and the budget's part. A curator that dies in it draws
-    # anew, so that its consumer had heard of two draws and the ledger has one.
-    settings = {"kind": "marginals", "mechanism": "aim", "bins": 2, "ways": 2, "epsilon": 3.0}
-    method = make_method(release_settings(settings), SCHEMA, None, 1)
-    heard: list[list[str]] = [[], []]
-
-    async def made(seed: int) -> bytes:
-        at = At(owners(5), seed=seed)
-        context: Any = Mock(say=lambda _, **what: heard[seed].append(f"{what['line']}, {what['fraction']}"))
-        _, at.pool.report = stage_reporter(context, Mock())
-        await at.pool.invite()
-        release = await method.ask(at.pool)
-        await asyncio.sleep(0)
-        return release
-
-    assert await made(0) != await made(1)
-    assert heard[0] == heard[1]
-    assert heard[0][-1] == f"{WITHHELD}, 0.0"
-
-
 @pytest.mark.parametrize(("security", "phase"), [(None, "embed"), (SHARED, "propose")])
 async def test_a_release_goes_on_where_an_owner_was_lost_before_the_curator_died(
     security: Security | None, phase: str
@@ -229,13 +204,6 @@ async def test_a_release_goes_on_where_an_owner_was_lost_before_the_curator_died
     assert len(left) == 5
     assert len(kept) > 6
     assert (stored.rows, stored.owners) == (3000, 6)  # the card had 3000 rows of 5 owners
-
-
-async def test_an_untrusted_curator_gets_no_exact_marginals() -> None:
-    at = At(owners(6), SHARED)
-    await at.pool.invite()
-    with pytest.raises(ConfigError, match="add noise to all"):
-        await at.pool.marginals(MARGINALS, None)
 
 
 @pytest.mark.parametrize("classes", [None, len(SCHEMA.classes)], ids=["rows", "by class"])
@@ -346,7 +314,7 @@ async def test_a_table_of_counts_of_other_rows_than_an_owner_has_puts_it_out(cel
     everybody[1].changes["embed"] = lies
     at = At(everybody)
     await at.pool.invite()
-    await at.pool.marginals(MARGINALS, None)
+    await at.pool.marginals(MARGINALS, [1.0] * len(MARGINALS.cliques))
     assert [fault.owner for fault in at.faults] == ["owner-001"]
     assert "owner-000" in at.pool.contributions
 

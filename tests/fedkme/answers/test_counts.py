@@ -43,7 +43,7 @@ def counted(cliques: dict[Clique, float], seed: int | None = None) -> CountEvide
             values += simulated(seed, "curator", str(clique)).gaussian(sigma, values.size)
         measured.append(Measurement(clique, values, sigma))
     settings = {"bins": BINS}
-    return CountEvidence(StoredCounts(schema(), settings, "aim", ROWS, 5, tuple(measured), (), {}, {}))
+    return CountEvidence(StoredCounts(schema(), settings, "rounds", ROWS, 5, tuple(measured), (), {}, {}))
 
 
 def single_answer(evidence: CountEvidence, question: str) -> Answer:
@@ -168,7 +168,7 @@ def with_gaps() -> tuple[Schema, Table]:
 
 
 def test_a_number_and_its_gap_need_not_be_counted_together() -> None:
-    # AIM counts single columns, so a number and its gap are often not in one table.
+    # A number and its gap are often not in one table.
     own, table = with_gaps()
     present = table.values[:, 2] == 0
     weight, male = table.values[present, 1], table.values[present, 3] == 1
@@ -184,7 +184,7 @@ def test_a_number_and_its_gap_need_not_be_counted_together() -> None:
     def answer_from(cliques: list[Clique], question: str) -> Answer:
         counts = [marginal_counts(codes, clique, binning.sizes).astype(float) for clique in cliques]
         measured = tuple(Measurement(c, v, 3.0) for c, v in zip(cliques, counts, strict=True))
-        release = StoredCounts(own, {"bins": 32}, "aim", ROWS, 3, measured, (), {}, {})
+        release = StoredCounts(own, {"bins": 32}, "rounds", ROWS, 3, measured, (), {}, {})
         return single_answer(CountEvidence(release), question)
 
     apart: list[Clique] = [(0,), (1, 3), (2, 3)]  # weight and its gap, each with sex, never together
@@ -212,7 +212,7 @@ def test_answers_use_atoms_scales_and_cuts() -> None:
     codes = binning.encode(Table(np.column_stack([gain, wait])), "all")
     counts = [marginal_counts(codes, (column,), binning.sizes).astype(float) for column in (0, 1)]
     measured = tuple(Measurement((column,), counts[column], 1e-9) for column in (0, 1))
-    evidence = CountEvidence(StoredCounts(own, {"bins": 24}, "aim", ROWS, 3, measured, (), {}, {}))
+    evidence = CountEvidence(StoredCounts(own, {"bins": 24}, "rounds", ROWS, 3, measured, (), {}, {}))
 
     for question, truth in {
         "share(gain = 0)": (gain == 0).mean(),

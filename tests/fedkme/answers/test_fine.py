@@ -222,7 +222,7 @@ def test_a_release_that_is_continued_has_the_bins_of_its_stored_counts() -> None
 
     class Owners(OwnersInMemory):
         async def marginals(
-            self, marginals: Marginals, sigmas: Sequence[float] | None
+            self, marginals: Marginals, sigmas: Sequence[float]
         ) -> list[tuple[NDArray[np.float64], float]]:
             asked.append(marginals)
             if len(asked) == 1 and before:

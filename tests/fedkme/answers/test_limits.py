@@ -75,7 +75,7 @@ def pairs(seed: int, sigma: float) -> Evidence:
         exact = marginal_counts(codes, clique, sizes).astype(float)
         noise = simulated(seed, "curator", str(clique)).gaussian(sigma, exact.size)
         measured.append(Measurement(clique, exact + noise, sigma))
-    return CountEvidence(StoredCounts(schema(), {"bins": 16}, "aim", ROWS, 3, tuple(measured), (), {}, {}))
+    return CountEvidence(StoredCounts(schema(), {"bins": 16}, "rounds", ROWS, 3, tuple(measured), (), {}, {}))
 
 
 @pytest.mark.parametrize("sigma", [0.01, 2.0, 30.0])
@@ -110,7 +110,7 @@ def test_a_correlation_of_one_is_covered() -> None:
     for seed in range(RELEASES):
         noise = simulated(seed, "curator", "pair").gaussian(2.0, exact.size)
         measured = (Measurement((0, 1), exact + noise, 2.0),)
-        stored = StoredCounts(domain, {"bins": 16}, "aim", ROWS, 3, measured, (), {}, {})
+        stored = StoredCounts(domain, {"bins": 16}, "rounds", ROWS, 3, measured, (), {}, {})
         (answer,) = ask(CountEvidence(stored), "corr(a, b)")
         answered += not math.isnan(answer.low)
         hits += answer.high == 1.0

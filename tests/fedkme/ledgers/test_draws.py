@@ -217,7 +217,6 @@ DRAWS: dict[str, tuple[str, ...] | str] = {
     "Hashed rows (content hashed, Algorithm 3)": RANK,
     "Pooled sums with a trusted curator": SUMS,
     "Moments by class": (*SUMS, "moments"),
-    "Marginals, AIM": ("of sums as they are", "marginals"),
     "Marginals, noisy rounds": (*SUMS, "marginals"),
     "Rows for a target": (*SUMS, "marginals"),
     "Secure aggregation": ("sums with noise", "a release"),
