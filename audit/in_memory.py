@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from curator.releases.method import NoisyTable
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.counts import Clique, Groups, codes_with, marginal_counts, parity_sums, sizes_with
-from fedkme.features.sums import Layout
+from fedkme.features.sums import Layout, PooledSum
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.counts import Measurement, Screen
@@ -165,3 +165,10 @@ class TrustedNoise:
         exact = [self._oracle.parity_sums(groups, block) for block in blocks]
         sums = (e + self._noise.gaussian(sigma, e.size) for e, sigma in zip(exact, sigmas, strict=True))
         return Screen(tuple(groups), tuple(map(tuple, blocks)), tuple(sums), tuple(sigmas))
+
+
+def pool(sums: Iterable[PooledSum]) -> PooledSum:
+    """Add the sums of owners: the same bits in any order and for any partition of the rows."""
+    answers = list(sums)
+    steps, counts = [each.steps for each in answers], [each.count for each in answers]
+    return PooledSum(np.sum(steps, axis=0), np.sum(counts, axis=0))

@@ -62,7 +62,7 @@ def draft_files(paths: Sequence[Path], label: str | None = None, *, gaps: bool =
     """Draft a schema from a data dictionary if the only path leads to one, else from files of rows.
 
     Raises:
-        DataError: see `draft_schema`.
+        DataError: see `draft`.
         ConfigError: a .json file is no JSON.
         SchemaError: the Table Schema is malformed, or a schema cannot hold it.
     """

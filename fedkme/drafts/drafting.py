@@ -4,7 +4,6 @@ Bounds and names that come from rows disclose these rows without any epsilon: ea
 """
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from fedkme.drafts.samples import (
     surnames,
 )
 from fedkme.drafts.words import doubts, no_days
-from fedkme.errors import DataError, FedkmeWarning
+from fedkme.errors import DataError
 from fedkme.tables.cells import foreign
 from fedkme.tables.data_file import DataFile, FileColumn
 from fedkme.tables.schema import Schema, schema_from
@@ -144,7 +143,7 @@ class Draft:
         return values
 
 
-def draft_schema(rows: Any, label: str | None = None, *, gaps: bool = False) -> Schema:
+def draft(rows: Any, label: str | None = None, *, gaps: bool = False) -> Draft:
     """Draft a schema from public rows: a pandas DataFrame, columns by name, or files; or several of these.
 
     Bounds are rounded outwards, and names are taken from the rows; both disclose the rows, so give public
@@ -155,22 +154,8 @@ def draft_schema(rows: Any, label: str | None = None, *, gaps: bool = False) -> 
         label: column that a model learns to predict; it is left out of model space.
         gaps: any column may have empty cells in other files, whether the sample has any or not.
 
-    A `FedkmeWarning` names the columns that the schema ignores, with reasons.
-
     Raises:
         DataError: there are no rows, no column can be used, or a file cannot be read.
-    """
-    new_draft = draft(rows, label, gaps=gaps)
-    if ignored := [f"{name} ({why})" for name, why in new_draft.left_out.items()]:
-        warnings.warn(f"columns that the schema ignores: {', '.join(ignored)}", FedkmeWarning, stacklevel=2)
-    return new_draft.schema()
-
-
-def draft(rows: Any, label: str | None = None, *, gaps: bool = False) -> Draft:
-    """Draft a schema as `draft_schema` does, with remarks and with the files' settings.
-
-    Raises:
-        DataError: see `draft_schema`.
     """
     several = isinstance(rows, list | tuple) and all(
         isinstance(each, str | Path) or hasattr(each, "columns") for each in rows

@@ -8,7 +8,6 @@ a row; the privacy calibration counts it (`counted`).
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,29 +132,6 @@ def _shorten(block: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
     scale = np.where(is_finite, bound / np.where(is_finite, np.maximum(norms, ROW_UNIT), 1.0), 0.0)
     shortened: FloatArray = np.trunc(np.where(is_finite[:, None], block, 0.0) * scale[:, None])
     return shortened
-
-
-def pool(sums: Iterable[PooledSum], features: EmbeddingMap, layout: Layout) -> PooledSum:
-    """Add the sums of owners: the same bits in any order and for any partition of the rows.
-
-    Raises:
-        DataError: an answer of another shape, a count below 0, no rows at all, or more than sums can hold.
-    """
-    shape = (features.dimension, layout.columns)
-    steps, count = np.zeros(shape, dtype=np.int64), np.zeros(layout.columns, dtype=np.int64)
-    for answer in sums:
-        if answer.steps.shape != shape or answer.count.shape != count.shape or (answer.count < 0).any():
-            cause = f"an owner's sum has shape {answer.steps.shape} and not {shape}"
-            raise DataError(cause, "Compare feature map and schema of the parties.")
-        # In Python's integers and float64: a dishonest answer must not wrap around.
-        _check_rows(sum(answer.count.tolist()) + int(count.sum()), features)
-        longest = answer.rows * (features.norm_bound * SLACK / ROW_UNIT + 1.0)
-        if np.abs(answer.steps.astype(np.float64)).max() > longest:
-            raise DataError("an owner's sum is longer than its rows allow", "Ask its owner to update.")
-        steps += answer.steps
-        count += answer.count
-    _check_rows(int(count.sum()), features)
-    return PooledSum(steps, count)
 
 
 def row_limit(features: EmbeddingMap) -> int:

@@ -21,6 +21,7 @@ from typing import Literal
 
 import numpy as np
 
+from audit.in_memory import pool
 from curator.releases.methods.balog import algorithm1
 from curator.releases.subspace import gaussian_points, matched_tolerance, pivoted, subspace
 from fedkme.arrays import FloatArray
@@ -31,7 +32,7 @@ from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.kernel_points import PointsMap
 from fedkme.features.maps import ROW_UNIT, EmbeddingMap
-from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding, pool, pooled_sum
+from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
 from fedkme.releases.settings import Balog2Settings
@@ -204,9 +205,7 @@ def _pooled(dimension: int, count: int) -> tuple[EmbeddingMap, PooledSum]:
     """Random features and the owners' sum, the same for every epsilon, M and seed."""
     data = balog_data(dimension)
     features = FourierMapSpec(dimension=count, gamma=data.gamma, seed=0, units="table").make(data.schema)
-    return features, pool(
-        (pooled_sum(table, features, Layout()) for table in data.owners), features, Layout()
-    )
+    return features, pool(pooled_sum(table, features, Layout()) for table in data.owners)
 
 
 @dataclass(frozen=True)

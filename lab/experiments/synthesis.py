@@ -14,13 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from audit.in_memory import pool
 from curator.releases.joint import JointPlan, fit
 from curator.releases.methods.generated import hermite_plan
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.maps import EmbeddingMap
-from fedkme.features.sums import Layout, PooledSum, pool, pooled_sum
+from fedkme.features.sums import Layout, PooledSum, pooled_sum
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import simulated
@@ -78,7 +79,7 @@ def default_hermite(schema: Schema) -> Mapping[str, Any]:
 
 def pooled(owners: Sequence[Table], features: EmbeddingMap, layout: Layout) -> PooledSum:
     """Every owner's sum, and their total."""
-    return pool([pooled_sum(rows, features, layout) for rows in owners if len(rows)], features, layout)
+    return pool(pooled_sum(rows, features, layout) for rows in owners if len(rows))
 
 
 def synthesise(

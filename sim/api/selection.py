@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat
 
 from fedkme.config import Settings, validate
-from fedkme.drafts.drafting import draft_schema
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.selection import SWEEPS, Selected, select_rows
 from fedkme.errors import DataError
+from sim.api.drafts import draft_schema
 from sim.api.frames import SchemaLike, schema_of, table_of
 
 
@@ -90,7 +90,7 @@ def select(
     chosen = validate(_Numbers, {"p": p, "gamma": gamma, "sweeps": sweeps, "sample": sample}, "fedkme.select")
     if isinstance(rows, pd.DataFrame):
         frame = rows
-        domain = draft_schema(frame) if schema is None else schema_of(schema)
+        domain = draft_schema(frame).schema() if schema is None else schema_of(schema)
         encoded = domain.encode(table_of(frame, domain, "rows", private=False).values)
     else:
         encoded = np.asarray(rows)

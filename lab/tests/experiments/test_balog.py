@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audit.in_memory import pool
 from curator.releases.subspace import gaussian_points, matched_tolerance
 from fedkme.errors import DataError
-from fedkme.features.sums import Layout, pool, pooled_sum
+from fedkme.features.sums import Layout, pooled_sum
 from lab.experiments.balog import (
     BOUND,
     DELTA,
@@ -52,7 +53,7 @@ def test_the_figures_coordinates_and_noise_are_those_of_a_release(monkeypatch: p
         tolerance = matched_tolerance(epsilon, DELTA, len(x))
         released, features = at.by_product(epsilon, "stream")
         parts = (pooled_sum(owner, features, Layout()) for owner in data.owners)
-        total = pool(parts, features, Layout())
+        total = pool(parts)
         np.testing.assert_allclose(total.sum[:, 0] / total.rows, at.coordinates(tolerance), atol=1e-7)
         squares = [at.released(epsilon, str(draw)) ** 2 - at.outside(tolerance) for draw in range(200)]
         # A mean of 200 chi squared with J degrees: its deviation is sqrt(2 / (200 J)), a tenth at J = 1.

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedkme.drafts.checking import check, settings_seen
-from fedkme.drafts.drafting import draft, draft_schema
+from fedkme.drafts.drafting import draft
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.tables.data_file import DataFile
@@ -36,7 +36,7 @@ from fedkme.tables.schema import Category, Numeric, load_schema
 def test_few_whole_numbers_are_names_unless_others_may_come(seen: dict[str, int], kind: str) -> None:
     # Of 20 strange tables the drafts of six were refused: other files had a fifth visit, or an eleventh day.
     column = [value for value, count in seen.items() for _ in range(count)]
-    assert draft_schema({"n": column}).columns[0].kind == kind
+    assert draft({"n": column}).schema().columns[0].kind == kind
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_few_whole_numbers_are_names_unless_others_may_come(seen: dict[str, int]
 def test_few_whole_numbers_end_where_many_rows_do(least: int, most: int, bounds: list[int]) -> None:
     # Months had bounds of 0 and 20: made rows were of months 13 to 19. Ends that few rows have are rounded.
     column = [least + 11 * n % (most + 1 - least) for n in range(600)]
-    (even,) = draft_schema({"n": column}).columns
-    (tail,) = draft_schema({"n": [*column, most + 2] * 2}).columns
+    (even,) = draft({"n": column}).schema().columns
+    (tail,) = draft({"n": [*column, most + 2] * 2}).schema().columns
     assert isinstance(even, Numeric)
     assert isinstance(tail, Numeric)
     assert [*even.bounds] == bounds
@@ -128,7 +128,7 @@ def test_every_draft_is_a_schema_whatever_numbers_are_often(counts: dict[int, in
     # Payments that failed, mostly 0: a logarithm from 1 on beside listed values from 0 on was no schema.
     cells = [f"{value * unit:g}" for value, count in counts.items() for _ in range(count)]
     columns = {"failed": cells, "kind": ["ab"[place % 2] for place in range(len(cells))]}
-    table_from_columns(columns, draft_schema(columns), "rows")
+    table_from_columns(columns, draft(columns).schema(), "rows")
 
 
 @pytest.mark.parametrize(

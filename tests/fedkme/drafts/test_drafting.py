@@ -10,7 +10,7 @@ import pytest
 
 from fedkme.drafts.checking import settings_seen
 from fedkme.drafts.dictionary import draft_files
-from fedkme.drafts.drafting import draft, draft_schema
+from fedkme.drafts.drafting import draft
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.cells import columns_of
@@ -83,11 +83,11 @@ def test_a_data_frame_is_drafted_as_its_file_is(tmp_path: Path) -> None:
             "sex": pandas.Categorical(["f", "m", "f"] * 10),
         }
     )
-    schema = draft_schema(frame[["age", "sex", "smoker"]])
+    schema = draft(frame[["age", "sex", "smoker"]]).schema()
     assert [column.name for column in schema.columns] == ["age", "age_missing", "sex", "smoker"]
     path = tmp_path / "rows.csv"
     frame[["age", "sex", "smoker"]].to_csv(path, index=False)
-    assert draft_schema(path).columns[:3] == schema.columns[:3]
+    assert draft(path).schema().columns[:3] == schema.columns[:3]
     assert draft(frame).columns[1].spec == {}
     assert draft({"age": [str(n) for n in range(9)]}).schema().names == ("age",)
 
@@ -97,8 +97,8 @@ def test_truth_values_of_a_frame_are_those_of_its_file(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas", reason="pandas makes the frame")
     frame = pandas.DataFrame({"smoker": [True, False] * 20, "age": range(40)})
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    schema = draft_schema(tmp_path / "rows.csv")
-    assert schema == draft_schema(frame)
+    schema = draft(tmp_path / "rows.csv").schema()
+    assert schema == draft(frame).schema()
     again = columns_of(pandas.read_csv(tmp_path / "rows.csv"), "the sample")
     assert table_from_columns(again, schema, "north").values[:2].tolist() == [[1, 0], [0, 1]]
     number = {"kind": "numeric", "name": "smoker", "bounds": [0, 1]}
@@ -156,7 +156,7 @@ def test_samples_that_cannot_be_drafted_are_refused(
     rows: dict[str, list[str]], label: str | None, message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        draft_schema(rows, label)
+        draft(rows, label).schema()
 
 
 def test_a_label_that_is_a_number_is_cut_in_two(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_dictionary_has_labels_that_are_numbers_too(tmp_path: Path) -> None:
 def test_a_warning_names_the_columns_that_a_draft_leaves_out() -> None:
     cells = {"age": [str(n) for n in range(60)], "cost": [f"{n}.{n:03},50" for n in range(10, 70)]}
     with pytest.warns(FedkmeWarning, match=r"ignores: note \(empty .*, cost \(numbers with decimal commas"):
-        assert draft_schema({"note": [""] * 60, **cells}).names == ("age",)
+        assert draft({"note": [""] * 60, **cells}).schema().names == ("age",)
 
 
 def test_a_schema_comes_from_plain_values() -> None:
@@ -200,7 +200,7 @@ def test_a_schema_comes_from_plain_values() -> None:
 def test_a_column_that_has_the_name_of_a_numbers_marks_is_a_column_like_others() -> None:
     # A file with x and x_missing, and gaps in x: the draft was no schema, as its name was used twice.
     cells = {"x": [f"{n}" if n % 7 else "" for n in range(60)], "x_missing": [f"{n % 3}" for n in range(60)]}
-    schema = draft_schema(cells)
+    schema = draft(cells).schema()
     assert schema.names == ("x", "x_missing_2", "x_missing")
     assert table_from_columns(cells, schema, "rows").values[:, 1:].tolist()[6:8] == [[0.0, 0.0], [1.0, 1.0]]
 

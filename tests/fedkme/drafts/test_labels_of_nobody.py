@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkme.drafts.drafting import draft, draft_schema
+from fedkme.drafts.drafting import draft
 from fedkme.errors import DataError
 from fedkme.tables.cells import days_of
 from fedkme.tables.data_file import DataFile
@@ -80,7 +80,7 @@ def test_a_code_or_a_word_for_nothing_is_no_class_of_a_draft(
 @pytest.mark.parametrize("names", STATES, ids=",".join)
 def test_classes_that_look_like_nothing_stay_classes(names: Sequence[str]) -> None:
     # Rows of "none" beside "mild" and "severe" were left out, and + and - were one class.
-    label = draft_schema(column(names), "y").label
+    label = draft(column(names), "y").schema().label
     assert label is not None
     assert sorted(label.classes) == sorted(names)
     assert not label.na
@@ -174,7 +174,7 @@ def test_what_is_empty_beside_yes_alone_is_not_left_out(
 def test_a_draft_of_names_beside_the_word_missing_can_be_read(names: Sequence[str]) -> None:
     # error 11: 'na' of the draft's own column has 'missing', which is one of its names
     columns = {**column(("no", "yes")), "c": column(names, "missing", 9)["y"]}
-    schema = draft_schema(columns)
+    schema = draft(columns).schema()
     (spec,) = (each for each in schema.columns if each.name == "c")
     assert getattr(spec, "missing", None) == "missing"
 

@@ -23,7 +23,6 @@ from fedkme.features.maps import ROW_UNIT, EmbeddingMap, MapSpec
 from fedkme.features.sums import (
     SLACK,
     Layout,
-    PooledSum,
     counted,
     other_class_distance,
     pool,
@@ -60,7 +59,7 @@ def test_pooling_over_owners_equals_one_owner_to_the_last_bit(spec: MapSpec, own
         pooled_sum(part, phi, BY_CLASS, block_rows=7 + i) for i, part in enumerate(dealt(whole, owners, 1))
     ]
     for order in (answers, answers[::-1]):
-        total = pool(order, phi, BY_CLASS)
+        total = pool(order)
         assert np.array_equal(total.steps, alone.steps)
         assert np.array_equal(total.count, alone.count)
         released, one = (
@@ -160,27 +159,6 @@ def test_tables_without_rows_or_with_wrong_labels_are_refused() -> None:
         pooled_sum(Table(np.array([[0.0, 7.0]]), np.array([0])), phi, BY_CLASS)
     with pytest.raises(ConfigError, match="class"):
         Layout(0)
-
-
-def test_impossible_sums_of_owners_are_refused() -> None:
-    phi = SPECS[0].make(SCHEMA)
-    good = pooled_sum(table(30), phi, BY_CLASS)
-    short = PooledSum(good.steps[:1], good.count)
-    long = PooledSum(good.steps * 60, good.count)
-    lowest = PooledSum(np.full_like(good.steps, np.iinfo(np.int64).min), good.count)
-    negative = PooledSum(good.steps, good.count - 20)
-    wrapping = PooledSum(good.steps, np.full(3, 2**62))
-    for bad, what in [
-        (short, "shape"),
-        (long, "longer"),
-        (lowest, "longer"),
-        (negative, "shape"),
-        (wrapping, "hold"),
-    ]:
-        with pytest.raises(DataError, match=what):
-            pool([good, bad], phi, BY_CLASS)
-    with pytest.raises(DataError, match="no rows"):
-        pool([], phi, BY_CLASS)
 
 
 def test_sums_stay_exact_in_float64() -> None:

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from fedkme.answers.grammar import parse
-from fedkme.drafts.drafting import draft_schema
+from fedkme.drafts.drafting import draft
 from fedkme.errors import FedkmeError, FedkmeWarning, SchemaError
 from fedkme.tables.cells import columns_of
 from fedkme.tables.conversion import ROUNDED
@@ -226,8 +226,8 @@ def test_every_carrier_of_a_table_gives_the_same_draft(table: list[Column], draw
         warnings.simplefilter("ignore", FedkmeWarning)  # columns that no draft uses
         each = {what: drafted(rows) for what, rows in carriers(Path(folder), table, draw)}
     del each["text"]  # its dialect is guessed: tests of drafts hold that
-    for what, draft in each.items():
-        assert draft == each["lists"], what
+    for what, own in each.items():
+        assert own == each["lists"], what
 
 
 @settings(max_examples=60, deadline=None)
@@ -301,6 +301,6 @@ values = {"Köln" = "é", "Bonn" = "è", "ohne é" = "è"}
 
 def drafted(rows: Any) -> Any:
     try:
-        return draft_schema(rows.path if isinstance(rows, DataFile) else rows).model_dump()
+        return draft(rows.path if isinstance(rows, DataFile) else rows).schema().model_dump()
     except FedkmeError as error:
         return error.cause.partition(": ")[2]
