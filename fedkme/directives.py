@@ -43,7 +43,7 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner: `rows` for a run, `head` of its ledger, `schema`, if it counts `densities`."""
+    """First words of an owner: `rows` for a run, `head` of its ledger, its `schema`."""
 
     name: str
     version: int
@@ -52,7 +52,6 @@ class Hello:
     head: Head | None = None
     new_journal: bool = False
     schema: str = ""
-    densities: bool = False
 
 
 @dataclass(frozen=True, slots=True)

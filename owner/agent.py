@@ -154,7 +154,7 @@ async def attend(
     is_welcome, threads = False, AdaptiveThreads()
     answer = runs.answer if lines is None else partial(lines.answer, runs.answer)
     newest = codecs.VERSIONS.newest
-    hello = Hello(name, newest, instance, runs.rows, runs.head(), new_journal, runs.schema, densities=True)
+    hello = Hello(name, newest, instance, runs.rows, runs.head(), new_journal, runs.schema)
     await stream.write(hello_to_wire(hello))
     while isinstance(message := await stream.read(), pb.Directive):
         match message.WhichOneof("body"):

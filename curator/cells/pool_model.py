@@ -52,18 +52,17 @@ def release_of_pool(settings: SummarySettings, schema: Schema, seed: int, share:
     return make_method(release_settings(values), schema, None, 0)
 
 
-def no_margins_reason(settings: SummarySettings, request: SummaryRequest, by_density: bool) -> str:
+def no_margins_reason(settings: SummarySettings, request: SummaryRequest) -> str:
     """Reason why D_v gives no margins, whatever its size; empty where it may.
 
     Args:
         settings: of the curator.
         request: the consumer's.
-        by_density: whether all owners can count rows by a density.
     """
     wanted = PICKS if settings.cells.picks is None else settings.cells.picks
     if not 0 < wanted <= request.margins:
         return f"D_v would pick {wanted} columns, and the consumer allows {request.margins}"
-    return "" if by_density else "owners of an earlier release count by cells alone"
+    return ""
 
 
 def margins_help(settings: SummarySettings, schema: Schema, rows: int, sizes: Sequence[int]) -> bool:

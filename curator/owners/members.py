@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from curator.owners.connection import Connection, Exchanged, OwnerConnection, Stream
@@ -44,9 +44,6 @@ class Membership(Protocol):
 
     def sizes(self) -> Mapping[str, int]:
         """Rows that a run may have from each owner that is here and has given the number."""
-
-    def by_density(self) -> Collection[str]:
-        """Owners that are here and can count rows by a density."""
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """Note that a run is open for these owners."""
@@ -103,7 +100,6 @@ class Members:
         self._instances: dict[str, bytes] = {}
         self._epochs: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
-        self._by_density = frozenset[str]()
         self._tickets: dict[str, int] = {}
         self._fenced: dict[str, dict[bytes, None]] = {}  # the oldest first
         self._runs: dict[str, dict[str, None]] = {}
@@ -157,10 +153,6 @@ class Members:
         sizes = dict(self._sizes)
         return {name: sizes[name] for name in self.here() if name in sizes}
 
-    def by_density(self) -> Collection[str]:
-        """Owners with a stream that said so; any thread may call this."""
-        return self._by_density.intersection(self.here())
-
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """Note that a run is open for these owners."""
         for name in owners:
@@ -211,7 +203,6 @@ class Members:
         self._sizes.pop(name, None)
         if hello.rows is not None:
             self._sizes[name] = hello.rows
-        self._by_density = self._by_density - {name} | ({name} if hello.densities else set())
         try:
             await connection.attach(stream)
             self._missed.discard(name)

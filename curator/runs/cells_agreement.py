@@ -168,16 +168,15 @@ class Agreement:
 
     def _by_margins(self, run: Run, owners: Sequence[str]) -> bool:
         """Say whether D_v gives margins over a release of the pool."""
-        context, members, request = self._context, self._context.members, run.document.summary
+        context, request = self._context, run.document.summary
         summary = context.summary_of(run.document)
-        if against := no_margins_reason(summary, request, set(owners) <= set(members.by_density())):
+        if against := no_margins_reason(summary, request):
             if summary.cells.code_book == "release":
                 line = f"'cells.code_book' = \"release\" has no effect, cells are of a sketch: {against}"
                 context.say("warning", run=run.name, round=0, line=line)
             return False
-        return margins_help(
-            summary, context.schema, request.validation_rows, held_rows(owners, members.sizes())
-        )
+        held = held_rows(owners, context.members.sizes())
+        return margins_help(summary, context.schema, request.validation_rows, held)
 
     def _in_coalitions(self, summary: SummarySettings, names: Sequence[str], share: float) -> bool:
         """Say whether owners will count together: by settings, or by the sizes that they said."""

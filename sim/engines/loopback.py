@@ -5,7 +5,7 @@ encoded nor copied. The owner has the policy, gate, journal and ledger that it h
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -106,10 +106,6 @@ class KnownMembers(Generic[ConnectionT]):
     def sizes(self) -> Mapping[str, int]:
         """Number of rows that a run may have of each connected owner."""
         return {name: self._connections[name].rows for name in self.here()}
-
-    def by_density(self) -> Collection[str]:
-        """All connected owners: their code is this one."""
-        return self.here()
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """Do nothing: owners do not come back, and need no list of their runs."""

@@ -20,7 +20,7 @@ from fedkme.answers.folder import RELEASE
 from fedkme.cells.directions import ENOUGH, MOST_OF_PICKS, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.plan import RELEASE_SHARE
-from fedkme.directives import Answer, Directive, Hello
+from fedkme.directives import Answer, Directive
 from fedkme.errors import ConfigError, DataError
 from fedkme.exchange import SummaryRequest
 from fedkme.margins.model import PICK_SHARE, PICKS
@@ -100,18 +100,13 @@ async def test_d_v_pays_for_picks_within_its_budget(tmp_path: Path) -> None:
         await at.consumer(budget=WindowBudget(epsilon=1.0, delta=1e-5))
 
 
-@pytest.mark.parametrize(
-    ("rows", "most", "earlier", "margins"),
-    [(110, 4, False, False), (200, 4, False, True), (200, 2, False, False), (200, 4, True, False)],
-)
+@pytest.mark.parametrize(("rows", "most", "margins"), [(110, 4, False), (200, 4, True), (200, 2, False)])
 async def test_a_run_that_sets_nothing_picks_where_rows_and_parties_allow_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, most: int, earlier: bool, margins: bool
+    tmp_path: Path, rows: int, most: int, margins: bool
 ) -> None:
     # Decision 009, "on by a public rule": neither curator nor consumer names cells. D_v is of doctors,
     # of which owners have few: no direction of the menu is as far as theirs. A large D_v gives margins over a
-    # release, where its consumer lets it pick as many and no owner is of an earlier release.
-    if earlier:
-        monkeypatch.setattr("owner.agent.Hello", lambda *said, densities: Hello(*said))
+    # release, where its consumer lets it pick as many.
     async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
         for seed, name in enumerate("ab"):
             at.owner(name, data=file_of(tmp_path, name, seed, 0.1))

@@ -119,7 +119,7 @@ class Cosignature(_message.Message):
     def __init__(self, line: _Optional[bytes] = ..., certificates: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("name", "versions", "instance", "rows", "head", "new_journal", "schema_digest", "densities")
+    __slots__ = ("name", "versions", "instance", "rows", "head", "new_journal", "schema_digest")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -127,7 +127,6 @@ class Hello(_message.Message):
     HEAD_FIELD_NUMBER: _ClassVar[int]
     NEW_JOURNAL_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    DENSITIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     versions: _types_pb2.VersionRange
     instance: bytes
@@ -135,8 +134,7 @@ class Hello(_message.Message):
     head: _types_pb2.Head
     new_journal: bool
     schema_digest: str
-    densities: bool
-    def __init__(self, name: _Optional[str] = ..., versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., instance: _Optional[bytes] = ..., rows: _Optional[int] = ..., head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ..., new_journal: bool = ..., schema_digest: _Optional[str] = ..., densities: bool = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., instance: _Optional[bytes] = ..., rows: _Optional[int] = ..., head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ..., new_journal: bool = ..., schema_digest: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("version", "epoch", "runs")

@@ -60,23 +60,22 @@ def test_public_facts_decide(
 
 
 @pytest.mark.parametrize(
-    ("picks", "margins", "deviation", "by_density", "against"),
+    ("picks", "margins", "deviation", "against"),
     [
-        (None, 4, 0.0, True, ""),
-        (None, 4, 8.0, True, ""),  # several requests: the noise of margins is the same for one
-        (None, 2, 0.0, True, "4 columns, and the consumer allows 2"),
-        (2, 2, 0.0, True, ""),
-        (0, 4, 0.0, True, "0 columns"),
-        (None, 0, 0.0, True, "allows 0"),  # also a consumer of an earlier release
-        (None, 4, 0.0, False, "earlier release"),
+        (None, 4, 0.0, ""),
+        (None, 4, 8.0, ""),  # several requests: the noise of margins is the same for one
+        (None, 2, 0.0, "4 columns, and the consumer allows 2"),
+        (2, 2, 0.0, ""),
+        (0, 4, 0.0, "0 columns"),
+        (None, 0, 0.0, "allows 0"),
     ],
 )
 def test_no_party_is_asked_for_margins_that_it_does_not_give(
-    picks: int | None, margins: int, deviation: float, by_density: bool, against: str
+    picks: int | None, margins: int, deviation: float, against: str
 ) -> None:
     settings = SummarySettings(protocol="cells", cells=CellsSettings(code_book="release", picks=picks))
     asked = SummaryRequest("consumer", b"", "digest", 100, 250, 1.0, True, deviation, margins)
-    reason = no_margins_reason(settings, asked, by_density)
+    reason = no_margins_reason(settings, asked)
     assert against in reason
     assert bool(against) == bool(reason)
 

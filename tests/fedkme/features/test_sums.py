@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from audit.in_memory import pool
 from curator.releases.subspace import subspace
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
@@ -25,7 +26,6 @@ from fedkme.features.sums import (
     Layout,
     counted,
     other_class_distance,
-    pool,
     pooled_sum,
     row_limit,
     same_class_distance,
