@@ -26,30 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.embeddings.weighted_points import (
-    Distribution,
-    WeightedPoints,
-    distance_to_rows,
-    distribution,
-    resample,
-)
+from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 from fedkme.errors import DataError
 from fedkme.features.kernel_space import kernel_units, one_column, to_model
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ReleasedEmbedding
-
-__all__ = [
-    "RIDGES",
-    "Distribution",
-    "Estimate",
-    "Release",
-    "distribution",
-    "expectation",
-    "mmd",
-    "probability",
-    "pushforward",
-    "resample",
-]
 
 RIDGES = np.logspace(-12, 0, 25)
 """Penalties tried, over the largest eigenvalue."""

@@ -10,22 +10,20 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from consumer.releases.estimators import (
-    Release,
-    distribution,
-    expectation,
-    mmd,
-    probability,
-    pushforward,
-    resample,
-    two_sample_test,
-)
+from consumer.releases.estimators import Release, expectation, mmd, probability, pushforward, two_sample_test
 from curator.releases.methods.balog import Weights, algorithm1
 from curator.releases.reduced_set import algorithm2
 from curator.releases.subspace import gaussian_points, subspace
 from fedkme.arrays import FloatArray
 from fedkme.embeddings.mmd import mmd2
-from fedkme.embeddings.weighted_points import WeightedPoints, distance, distance_to_rows, uniform_points
+from fedkme.embeddings.weighted_points import (
+    WeightedPoints,
+    distance,
+    distance_to_rows,
+    distribution,
+    resample,
+    uniform_points,
+)
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.kernel_points import PointsMap, rbf

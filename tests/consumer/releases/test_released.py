@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from audit.in_memory import OwnersInMemory
-from consumer.releases.estimators import distribution, expectation, mmd, probability, resample
+from consumer.releases.estimators import expectation, mmd, probability
 from consumer.releases.released import Released, load_release
 from curator.releases.method import make_method
 from fedkme.answers.answer import ask
 from fedkme.answers.folder import evidence_of
+from fedkme.embeddings.weighted_points import distribution, resample
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.sums import Layout
 from fedkme.releases.settings import release_settings
