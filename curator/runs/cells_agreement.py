@@ -118,7 +118,7 @@ class Agreement:
             if summary.cells.release is None:
                 cells = of_seeds(summary, schema, context.encoded_seeds, document.summary, seed)
             else:
-                if against := no_margins_reason(summary, document.summary, by_density=True):
+                if against := no_margins_reason(summary, document.summary):
                     cause = f"cells are of a release that exists, and D_v gives no margins over it: {against}"
                     raise ConfigError(cause, "Allow as many 'picks', or ask another curator.")
                 rows = await in_thread(lambda: context.pool_rows)
