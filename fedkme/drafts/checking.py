@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedkme.config import toml_text
+from fedkme.config import toml_key, toml_text
 from fedkme.drafts.edits import SchemaChange
 from fedkme.drafts.fitting import Fitted, fit, unchanged
 from fedkme.drafts.reading import RowsToCheck, much_swallowed
+from fedkme.drafts.words import meanings, means_nothing
 from fedkme.errors import DataError, FedkmeError
 from fedkme.tables.cells import texts
 from fedkme.tables.conversion import cells_are
-from fedkme.tables.data_file import DataFile
+from fedkme.tables.data_file import DataFile, needed_names
 from fedkme.tables.schema import Schema
 
 MOST_VALUES = 10
@@ -68,6 +69,7 @@ class FileReport:
         swallowed: cells that `missing`, `clip` and `unknown` replace: column, description, number.
         hints: settings of the file's own that the edit adds.
         left: faults that remain with the whole edit.
+        unlabelled: a note where the rows have no label: it may have another name.
     """
 
     file: str
@@ -76,6 +78,7 @@ class FileReport:
     swallowed: Sequence[tuple[str, str, int]] = ()
     hints: Sequence[str] = field(default=())
     left: Sequence[FileFault] = ()
+    unlabelled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,37 @@ def _report(subject: RowsToCheck, file: DataFile, schema: Schema, *, show_values
             )
         )
     swallowed = [(column, what, count) for (column, what), count in examined.swallowed.items()]
-    return FileReport(where, len(examined.lines), faults, swallowed)
+    unlabelled = _unlabelled(subject, file, schema) if examined.table.labels is None else ""
+    return FileReport(where, len(examined.lines), faults, swallowed, unlabelled=unlabelled)
+
+
+def _unlabelled(subject: RowsToCheck, file: DataFile, schema: Schema) -> str:
+    """Note of rows without a label, with the columns that may be the label."""
+    if schema.label is None:
+        return ""
+    note = f"no column '{schema.label.name}': these rows have no label"
+    if file.carrier == "npz" or not (likely := _may_be_label(subject, file, schema)):
+        return note
+    key = f"columns.{toml_key(schema.label.name)}.from = {toml_text(likely[0])}"
+    return f"{note}. Is it {' or '.join(map(repr, likely))}? Then say {key}, without it in 'ignore'"
+
+
+def _may_be_label(subject: RowsToCheck, file: DataFile, schema: Schema) -> list[str]:
+    """Columns that the schema does not use, in whose first rows all cells stand for classes of the label.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    used = {file.column(name).source or name for name in needed_names(schema, of_persons=subject.of_persons)}
+    columns = next(subject.parts(file)).columns
+    likely = []
+    for name in columns.keys() - used if schema.label and schema.classes else ():
+        filled = set(filter(None, texts(columns[name])))
+        cells = {cell for cell in filled if not means_nothing(cell, among_numbers=False)}
+        stands = meanings(cells - {*schema.classes}, schema.classes, cells & {*schema.classes})
+        if len({stands.get(cell, cell) for cell in cells}) > 1 and cells <= {*schema.classes, *stands}:
+            likely.append(name)
+    return sorted(likely)
 
 
 def _shown_path(path: Path) -> str:
@@ -228,6 +261,8 @@ def report_lines(report: FileReport) -> Iterator[str]:
         f"  note      column '{column}': {cells_are(count)} {what}"
         for column, what, count in report.swallowed
     )
+    if report.unlabelled:
+        yield f"  note      {report.unlabelled}"
     yield from (f"  hint      {hint}" for hint in report.hints)
 
 

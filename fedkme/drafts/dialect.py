@@ -29,7 +29,7 @@ from fedkme.tables.csv_rows import (
     read_parts,
     with_row_names,
 )
-from fedkme.tables.data_file import DataFile, FileColumn
+from fedkme.tables.data_file import EITHER, DataFile, FileColumn
 
 _MANY_NUMBERS = 10
 """Distinct numbers from which words among them may be more than a few."""
@@ -217,9 +217,12 @@ def own_signs(numbers: Sequence[str], file: DataFile) -> FileColumn | None:
     surely = _has_decimals(numbers, decimal) or any(map(_TWO_SIGNS.fullmatch, numbers))
     if decimal != file.decimal and not surely:
         return None
-    own = FileColumn(decimal=decimal, thousands=thousands or None)
-    read = file.model_copy(update={"decimal": decimal, "thousands": thousands}).number_reader()
-    return own if all(is_number(number, read) for number in numbers) else None
+    for own in (FileColumn(decimal=decimal, thousands=thousands or None), FileColumn(decimal=EITHER)):
+        signs = {"decimal": own.decimal, "thousands": own.thousands or ""}
+        read = file.model_copy(update=signs).number_reader()
+        if all(is_number(number, read) for number in numbers):
+            return own
+    return None
 
 
 def _signs(

@@ -338,9 +338,8 @@ class _Fitter:
         listed = spec.categories if isinstance(spec, Category) else spec.classes
         counts: Counter[str] = Counter()
         for place, own in having.items():
-            if own.names.total() <= _OTHER_UNITS * self.rows[place] or not in_another_code(
-                own.names, spec, self.files[place]
-            ):
+            few = own.names.total() <= _OTHER_UNITS * self.rows[place]
+            if not own.recoded and (few or not in_another_code(own.names, spec, self.files[place])):
                 counts += own.names
         if not counts or self.sections_only:
             return set()

@@ -5,6 +5,7 @@ Needs are what an edit is made of (fitting.py); nothing here decides who says wh
 
 import contextlib
 import difflib
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,12 +18,12 @@ from fedkme.drafts.dialect import bare_numbers, codes_among, detect_file, is_num
 from fedkme.drafts.numbers import ISO, forms_of_dates, in_other_order
 from fedkme.drafts.words import NO, YES, meanings, means_nothing, plain, plain_name, same_meaning
 from fedkme.errors import FedkmeError
-from fedkme.tables.axis import codes_beyond
+from fedkme.tables.axis import CODES, codes_beyond
 from fedkme.tables.cells import Cells, day_of, days_of, texts
 from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.csv_rows import Part
 from fedkme.tables.data_file import DataFile, FileColumn, allowed_names, named, needed_names
-from fedkme.tables.dates import day_in_form
+from fedkme.tables.dates import day_in_form, day_within
 from fedkme.tables.files import Examined, examine, examine_parts, load_rows, read_parts_of, rows_from_columns
 from fedkme.tables.names import Category, Label
 from fedkme.tables.numbers import CLIPPED, Numeric
@@ -105,6 +106,7 @@ class ColumnNeeds:
         doubtful: another form fits as well: no day is above 12.
         map: names that cells clearly stand for.
         names: other names, with their numbers of cells.
+        recoded: as many numbers as the schema lists stand there, and some are others: 1 and 2 for 0 and 1.
         outside: values outside the bounds, with their numbers of cells.
         unread: other texts among numbers and days, with their numbers of cells.
     """
@@ -118,6 +120,7 @@ class ColumnNeeds:
     doubtful: bool = False
     map: dict[str, str] = field(default_factory=dict)
     names: Counter[str] = field(default_factory=Counter)
+    recoded: bool = False
     outside: Counter[float] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
 
@@ -261,19 +264,21 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
         if not (isinstance(spec, Category) and spec.other):
             known = {*needs.map, *needs.codes.values()}
             needs.names = Counter({cell: n for cell, n in strange.items() if cell not in known})
+            seen = [cell for cell in others if cell not in known | needs.words]
+            needs.recoded = len(seen) == len(own_names) and all(map(str.isdecimal, (*seen, *own_names)))
         return needs
     day = isinstance(spec, Numeric) and spec.kind == "date"
     if day:
         assert isinstance(spec, Numeric)
         needs.form, needs.doubtful = _form(others, own.format or spec.format)
     read = (
-        _day_reader(own.format, spec.format, needs.form)
+        _day_reader(spec.bounds, own.format, spec.format, needs.form)
         if isinstance(spec, Numeric) and day
         else file.written(name).number_reader()
     )
     low, high = spec.bounds if isinstance(spec, Numeric) else (0.0, 0.0)
     anywhere = not (isinstance(spec, Numeric) and spec.values)
-    bare = 0
+    bare = most = 0
     for cell, count in others.items():
         try:
             value = read(cell)
@@ -289,27 +294,39 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             or (anywhere and low <= value <= high)
             or value in (*spec.singles, *spec.missing_codes)
         ):
+            most = max(most, count)
             continue
         if codes_beyond(np.array(value), (low, high), day=day):
             needs.codes[value] = cell
         else:
             needs.outside[value] += count
+    if needs.outside.keys() <= CODES and min(needs.outside.values(), default=0) > max(FEW, most):
+        needs.codes |= {value: cell for cell in others if (value := _number(cell, read)) in needs.outside}
+        needs.outside.clear()  # 99 in many rows beside scores of 0 to 60, and no number else beyond
     beyond = (min((low, *needs.outside)), max((high, *needs.outside)))
     if needs.outside.total() > sum(others[cell] for cell in needs.codes.values()):
         for value in [each for each in needs.codes if not codes_beyond(np.array(each), beyond, day=day)]:
             needs.outside[value] += others[needs.codes.pop(value)]  # one of many numbers there
     if not day:
-        _say_signs(needs, bare, file, name)
+        _say_signs(needs, others, bare, file, name)
     return needs
 
 
-def _say_signs(needs: ColumnNeeds, bare: int, file: DataFile, name: str) -> None:
+def _number(cell: str, read: Callable[[str], float]) -> float:
+    """Number of a cell; NaN for any other text."""
+    try:
+        return read(cell)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _say_signs(needs: ColumnNeeds, cells: Iterable[str], bare: int, file: DataFile, name: str) -> None:
     """Move numbers that cannot be read for their units or signs from the unread texts to these needs.
 
-    `bare` numbers of the column are read.
+    `bare` numbers of the column's cells are read.
     """
     needs.units = units_of(needs.unread, bare)
-    numbers, _ = bare_numbers([*needs.unread])
+    numbers, _ = bare_numbers([*cells])
     needs.signs = None if file.column(name).decimal else own_signs(numbers, file.written(name))
     if needs.units or needs.signs:
         columns = {**file.columns, name: needs.signs or file.column(name)}
@@ -368,11 +385,11 @@ def _day(cell: str, form: str) -> float:
     return day_of(cell) if form == ISO else days_of(day_in_form(cell, form))
 
 
-def _day_reader(*forms: str | None) -> Callable[[str], float]:
+def _day_reader(bounds: tuple[float, float], *forms: str | None) -> Callable[[str], float]:
     def read(cell: str) -> float:
         for form in (*forms, ISO):
             if form and _fits(cell, form):
-                return _day(cell, form)
+                return day_of(cell) if form == ISO else day_within(day_in_form(cell, form), form, bounds)
         raise ValueError
 
     return read

@@ -242,7 +242,8 @@ def _numbers(
 ) -> NDArray[Any]:
     words, file = _words(name, file, spec.na), file.written(name)
     date = spec if isinstance(spec, Numeric) and spec.kind == "date" else None
-    read = date_reader(file.column(name).format, date.format) if date else file.number_reader()
+    own = file.column(name).format
+    read = date_reader(own, date.format, date.bounds) if date else file.number_reader()
     codes: dict[float, float] = {}
     for word, meaning in words.items() if date is None else ():
         with suppress(ValueError):

@@ -48,6 +48,13 @@ def _known_encoding(name: str) -> str:
     return name
 
 
+EITHER: Literal["either"] = "either"
+"""Decimal sign of a column whose numbers have one or the other."""
+_GROUPED = re.compile(r"[+-]?\d{1,3}((\.\d{3})+,|(,\d{3})+\.)\d+")
+_AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
+"""Patterns of 1.234,5 and 1,234.5; and of 1.234, which may be 1234."""
+
+
 class FileColumn(Settings):
     """Column of a file, as it says one of the schema."""
 
@@ -59,7 +66,7 @@ class FileColumn(Settings):
     """Cells of the file, and the category, class or number that each stands for: Y = "yes"."""
     na: tuple[str, ...] = ()
     """Cells that mean an empty one, besides those of the whole file."""
-    decimal: Literal[".", ","] | None = None
+    decimal: Literal[".", ",", "either"] | None = None
     """Sign before the decimals of a number, where the file's other columns have another."""
     thousands: Literal["", ",", ".", " ", "'"] | None = None
     """Sign between the thousands of a number, where the file's other columns have another."""
@@ -79,8 +86,8 @@ class DataFile(Settings):
     """Lines above the header, such as a title."""
     skip_end: int = Field(0, ge=0)
     """Rows at the end that are none, such as totals."""
-    decimal: Literal[".", ","] = "."
-    """Sign before the decimals of a number."""
+    decimal: Literal[".", ",", "either"] = "."
+    """Sign before the decimals of a number; "either": the last of 1.5, 1,5 and 1.234,5; 1.234 is refused."""
     thousands: Literal["", ",", ".", " ", "'"] = ""
     """Sign between the thousands of a number, as in "1,234.5"; none: numbers have no such signs."""
     units: tuple[str, ...] = ()
@@ -152,7 +159,7 @@ class DataFile(Settings):
 
         Numbers in parentheses are negative, as in accounts: (12.50) is -12.5.
         """
-        bare = self._bare_reader()
+        bare = _number_of_either if self.decimal == EITHER else self._bare_reader()
         unit = "|".join(map(re.escape, self.units)) or "(?!)"
         dressed = re.compile(rf"(\()?([+-]?)\s?(?:{unit})?\s?([+-]?)(\d[^()]*?)\s?(?:{unit})?(?(1)\))")
 
@@ -186,6 +193,15 @@ class DataFile(Settings):
             return plain_number(cell.replace(",", ".") if comma else cell)
 
         return number
+
+
+def _number_of_either(cell: str) -> float:
+    """Number whose decimals stand behind a point or a comma."""
+    if _GROUPED.fullmatch(cell):
+        cell = re.sub(r"[.,](?=.*[.,])", "", cell)
+    elif _AMBIGUOUS.fullmatch(cell):
+        raise ValueError
+    return plain_number(cell.replace(",", "."))
 
 
 Source = Path | DataFile

@@ -100,14 +100,27 @@ DateForm = Annotated[str, AfterValidator(_date_form)]
 """Form of dates, as Python's strptime takes it."""
 
 
-def date_reader(own: str | None, public: str | None) -> Callable[[str], float]:
+def day_within(day: date, form: str, bounds: tuple[float, float]) -> float:
+    """Days since 1970 of a day; one of two digits of a year is of the century in which the bounds are."""
+    days = days_of(day)
+    if "%y" in form and not bounds[0] <= days <= bounds[1]:
+        for years in (-100, 100):
+            with suppress(ValueError):  # 29 February
+                if bounds[0] <= (other := days_of(day.replace(year=day.year + years))) <= bounds[1]:
+                    return other
+    return days
+
+
+def date_reader(
+    own: str | None, public: str | None, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> Callable[[str], float]:
     """Reader of dates in the file's own form, else in ISO 8601, else in the schema's form."""
     forms = [form for form in (own, "", public) if form is not None]
 
     def day(text: str) -> float:
         for form in forms if text else ():
             with suppress(ValueError):
-                return days_of(day_in_form(text, form)) if form else day_of(text)
+                return day_within(day_in_form(text, form), form, bounds) if form else day_of(text)
         if text:
             raise ValueError
         return math.nan

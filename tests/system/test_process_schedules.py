@@ -19,6 +19,7 @@ from tests.fedkme.store.conftest import server as server  # a fixture
 from tests.fedkme.store.server import Server
 from tests.system import failing_disk
 from tests.system.chaos.between import KINDS as BETWEEN
+from tests.system.chaos.releases import dated
 from tests.system.chaos.remains import play_processes
 from tests.system.chaos.schedules import BOTH, WORLDS, drawn, drawn_between
 from tests.system.failing_disk import KINDS, DiskFault, begin_power, lose_power, operations, variables
@@ -110,3 +111,9 @@ def test_schedules_have_every_kind_of_fault_and_name_worlds_that_are_there() -> 
     drawn_ones = [drawn_between(seed).between or () for seed in range(60)]
     assert {fault.kind for between in drawn_ones for fault in between} == set(BETWEEN)
     assert {drawn(seed, releases=True).world for seed in range(9)} == set(BOTH)
+
+
+def test_the_last_release_is_one_that_was_made() -> None:
+    # Lives of `--releases` were those of the section that is being written.
+    changelog = "## 0.3.0 - unreleased\n\n### Added\n\n## 0.2.0 - 2026-11-22\n\n## 0.1.0 - 2026-11-21\n"
+    assert dated(changelog) == "0.2.0 - 2026-11-22"

@@ -1,0 +1,102 @@
+"""Files of hospitals: cells that were read wrongly, with no more than a note, are read rightly or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedkme.drafts.fitting import fit
+from fedkme.drafts.reading import RowsToCheck
+from fedkme.tables.cells import day_of
+from fedkme.tables.data_file import DataFile, FileColumn
+from fedkme.tables.files import load_table
+from tests.fedkme.drafts.own_files import typed
+
+SCORE = {"kind": "numeric", "name": "score", "bounds": [0, 60], "clip": True, "nullable": True}
+BORN = {"kind": "date", "name": "born", "bounds": ["1940-01-01", "2005-12-31"], "clip": True}
+MALE = {"kind": "category", "name": "male", "categories": ["0", "1"]}
+RENT = {"kind": "numeric", "name": "rent", "bounds": [0, 5000]}
+WARD = {"kind": "category", "name": "ward", "categories": ["a", "b"]}
+OUTCOME = {"name": "outcome", "classes": ["alive", "dead"]}
+
+
+def written(folder: Path, header: str, cells: Sequence[str]) -> RowsToCheck:
+    lines = [f"{header};ward", *(f"{cell};{'ab'[place % 2]}" for place, cell in enumerate(cells)), ""]
+    (folder / "north.csv").write_text("\n".join(lines), encoding="utf-8")
+    return RowsToCheck("north", DataFile(path=folder / "north.csv", sep=";"), has_section=True)
+
+
+def test_a_code_near_the_bounds_that_many_rows_have_is_no_value(tmp_path: Path) -> None:
+    # 99 for no score of 0 to 60 widened the bounds to 100, and 19 patients had a score of 99.
+    scores = [*map(str, range(61)), *map(str, range(61))]
+    fitted = fit([written(tmp_path, "score", [*scores, *["99"] * 9])], {"columns": [SCORE, WARD]})
+    assert fitted.edit.schema == {}
+    assert fitted.edit.files[0]["columns"] == {"score": {"na": ["99"]}}
+    assert np.isnan(load_table(fitted.files[0], fitted.schema, "north").values[-9:, 0]).all()
+    # but a few, or one of several numbers beyond, may be scores
+    for beyond in (["99"] * 5 + ["94"] * 5, ["98", "99", "97", "96", "99", "95"]):
+        fitted = fit([written(tmp_path, "score", [*scores, *beyond])], {"columns": [SCORE, WARD]})
+        assert [*fitted.edit.schema] == [("score", "bounds")]
+
+
+def test_two_digits_of_a_year_are_of_the_bounds_century(tmp_path: Path) -> None:
+    # Those born in 1952 were born in 2052, and the bounds ended in 2068.
+    days = [
+        f"{day:02d}.{month:02d}.{year}" for day in (1, 28) for month in (2, 12) for year in (52, 68, 69, "04")
+    ]
+    subject = written(tmp_path, "born", days)
+    fitted = fit([subject], {"columns": [BORN, WARD]})
+    assert fitted.edit.schema == {}
+    born = load_table(fitted.files[0], fitted.schema, "north").values[:, 0].tolist()
+    assert born[:4] == [day_of(f"{year}-02-01") for year in (1952, 1968, 1969, 2004)]
+
+
+def test_one_and_two_are_left_to_people_where_the_schema_has_zero_and_one(tmp_path: Path) -> None:
+    # "other codes, as 1 and 2 for m and w, need map": the list became 0, 1, 2.
+    for codes, edit in ((["1", "2"], []), (["0", "1", "2"], [("male", "categories")])):
+        fitted = fit([written(tmp_path, "male", codes * 20)], {"columns": [MALE, WARD]})
+        assert [*fitted.edit.schema] == edit
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["1.057,05", "1289.80", "665,46", "12"], [1057.05, 1289.8, 665.46, 12]),
+        (["141,6", "136.6", "0,125", "1,289.5"], [141.6, 136.6, 0.125, 1289.5]),
+        (["141,6", "136.6", "1.289"], None),
+        (["141,6", "136.6", "1,289"], None),
+        (["141,6", "136.6", "1,289.5,3"], None),
+    ],
+)
+def test_a_column_of_both_decimal_signs_is_read_where_no_number_can_be_another(
+    tmp_path: Path, cells: list[str], numbers: list[float] | None
+) -> None:
+    # The other sign was taken for all of its column, by the cells alone that could not be read.
+    subject = written(tmp_path, "rent", cells * 5)
+    fitted = fit([subject], {"columns": [RENT, WARD]})
+    if numbers:
+        assert fitted.edit.files[0] == {"columns": {"rent": {"decimal": "either"}}}
+        assert load_table(fitted.files[0], fitted.schema, "north").values[:4, 0].tolist() == numbers
+    else:
+        assert subject.examine(fitted.schema, fitted.files[0]).faults
+        file = subject.file.model_copy(update={"columns": {"rent": FileColumn(decimal="either")}})
+        assert [len(fault.rows) for fault in subject.examine(fitted.schema, file).faults] == [5]
+
+
+def test_a_label_of_another_name_is_not_left_out_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("schema.json").write_text(
+        json.dumps({"columns": [RENT], "label": OUTCOME, "ignore": ["class", "smoker"]})
+    )
+    Path("a.csv").write_text("rent,class,smoker\n1,Alive,yes\n2,dead,no\n")
+    Path("b.csv").write_text("rent,smoker\n1,yes\n2,no\n")
+    output = typed("check", "schema.json", "a.csv", "b.csv")
+    note = "note no column 'outcome': these rows have no label"
+    assert " ".join(output.split()).count(note) == 2
+    assert f"{note}. Is it 'class'? Then say columns.outcome.from = \"class\"" in " ".join(output.split())
