@@ -50,6 +50,11 @@ LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggr
 """Errors with which an owner leaves a run that goes on without it."""
 
 
+_REFUSED = (BudgetError.code, PolicyError.code)
+REFUSED = "They run, and do not allow it: ask for a run that costs less, or agree on more with the owners."
+"""Remedy where owners are too few because of their own limits."""
+
+
 async def _answer_or_error(
     call: Callable[[Port, Argument], Awaitable[Answer]], port: Port, argument: Argument
 ) -> Answer | Exception:
@@ -99,6 +104,8 @@ class Roster(Generic[Port]):
         left = "1 owner is" if len(self._ports) == 1 else f"{len(self._ports)} owners are"
         last = f"; the last to leave: {self._faults[-1].line.rstrip('.')}" if self._faults else ""
         remedy = "The rows gathered so far are kept; start the missing owners and run again."
+        if self._faults and all(fault.code in _REFUSED for fault in self._faults):
+            remedy = REFUSED
         return QuorumError(f"{left} left and the quorum is {self._quorum}{last}", remedy)
 
     async def ask(

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
 from curator.owners.session import REFUSALS
-from curator.run.roster import Roster
+from curator.run.roster import REFUSED, Roster
 from curator.sums.charges import SumDisclosures
 from curator.sums.session import SumSession
 from fedkme.documents import Fault
@@ -342,6 +342,8 @@ class SumRound:
         """Raise an error if too few owners are left."""
         if (shortfall := self._roster.below_quorum()) is not None:
             secure = self._least > self._quorum
+            if shortfall.remedy == REFUSED:
+                raise shortfall
             raise QuorumError(
                 f"{shortfall.cause}{'; secure aggregation needs that many' if secure else ''}",
                 "Start the missing owners and ask again"

@@ -76,6 +76,9 @@ class HistogramResponder(RowSender):
         except ConfigError as error:
             raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
         by_class = bool(terms.classes) or book.needs_labels
+        if by_class and self._table.labels is None and self._schema.label is not None:
+            cause = f"{self.name} is to count rows by class, and its rows have no '{self._schema.label.name}'"
+            raise ProtocolError(cause, "`fedkme schema check` says which column of the file may be it.")
         if terms.classes not in (0, len(self._schema.classes)) or (by_class and self._table.labels is None):
             cause = f"{self.name} is to count rows by other classes than its schema has"
             raise ProtocolError(cause, "Give both the same schema file.")

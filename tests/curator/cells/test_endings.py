@@ -18,11 +18,11 @@ from curator.owners.session import OwnerSession
 from curator.run.summary_record import SummaryRecord
 from fedkme.directives import Close, Directive, Dismiss
 from fedkme.embeddings.summary_weights import in_some_form
-from fedkme.errors import OwnerLostError
+from fedkme.errors import OwnerFaultError, OwnerLostError
 from fedkme.party import noise_for
 from fedkme.protocol import Closing
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.table import Row
+from fedkme.tables.table import Row, Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.runs import RunManager
@@ -122,3 +122,13 @@ async def test_rows_of_an_owner_that_is_lost_after_them_are_kept() -> None:
     assert [(fault.owner, fault.code) for fault in record.faults] == [("a", OwnerLostError.code)]
     assert "a" in {owner for _, owner, _ in record.accesses}
     assert set(record.closings) == {"b"}
+
+
+async def test_an_owner_without_labels_says_that_and_not_that_schemas_differ() -> None:
+    # "Give both the same schema file": both had the same, and the file called its label otherwise.
+    rows, gate = Table(table(1).values), OwnerGate("a")
+    owner = HistogramResponder("a", rows, SCHEMA, noise_for(0, "a")("histogram"), gate)
+    session = OwnerSession(loopback_to(owner, SCHEMA.encoded_width), RUN)
+    task = CellTask(*(RUN, 4, 2.0, SCHEMA, BOOK, 1.0, NOISE, np.full(8, 5), 20, None, 2))
+    with pytest.raises(OwnerFaultError, match=r"by class, and its rows have no 'y'. `fedkme schema check`"):
+        await session.invite(task.invitations(["a"])["a"])
