@@ -18,6 +18,7 @@ from fedkme.errors import ConfigError, ProtocolError, StoreError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, open_store
 from fedkme.store.reading import read_store
+from fedkme.tables.files import counted_persons
 from fedkme.tables.schema import load_schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
@@ -82,7 +83,8 @@ def watching(run: str) -> Work:
 
     async def work(settings: ConsumerSettings, reporter: StatusReporter) -> None:
         schema = load_schema(settings.schema_file)
-        validation = load_validation(settings, schema).table
+        examined = load_validation(settings, schema)
+        validation = examined.table
         document = _document(settings, run)
         _check_asked(run, document, settings.request.p, validation)
 
@@ -91,7 +93,7 @@ def watching(run: str) -> Work:
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
             summary = await receive_summary(run, stream, schema, reporter, document)
             make_folder(settings.output)
-            rows = ReceivedRows(settings, schema, validation, reporter)
+            rows = ReceivedRows(settings, schema, validation, reporter, counted_persons(examined, schema))
             rows.keep(summary)
             rows.judge(summary.plan)
 

@@ -27,6 +27,7 @@ from fedkme.ops.collector import traced
 from fedkme.ops.supervision import StatusReporter
 from fedkme.ops.traces import Phases, Tracer
 from fedkme.store import OPEN, Store, open_store
+from fedkme.tables.files import counted_persons
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
 from fedkme.wire.dial import own_identity
@@ -224,7 +225,7 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
             simulation_seed=settings.simulation_seed,
         )
         request = _current_request(settings, party, reporter)
-        rows = ReceivedRows(settings, schema, validation, reporter)
+        rows = ReceivedRows(settings, schema, validation, reporter, counted_persons(examined, schema))
         with traced(settings, settings.name, reporter.say) as traces, Phases(traces) as phases:
             if request.status == OPEN:
                 phases.begin("join")

@@ -1,6 +1,6 @@
 """The end of a command that received rows: writes the rows, chooses p of them and judges these."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,12 +47,14 @@ class ReceivedRows:
         schema: schema of the rows.
         validation: D_v.
         reporter: receives the outcome.
+        persons: person of each row of D_v; empty: each row is a person.
     """
 
     settings: ConsumerSettings
     schema: Schema
     validation: Table
     reporter: StatusReporter
+    persons: Sequence[str] = ()
 
     def keep(self, summary: Summary, on_stored: Callable[[], None] = lambda: None) -> None:
         """Write all received rows, and the p rows that match D_v best; call `on_stored`, and report the rows.
@@ -132,7 +134,8 @@ class ReceivedRows:
             received = self._load(path) if path.exists() else summary
             against = evaluator(schema, validation, test, seeds, plan.features.gamma, settings.downstream)
             lost = results.lost_owners(output)
-            judged = judge_tables(against, schema, validation, received, summary, settings.request.p, lost)
+            p, persons = settings.request.p, self.persons
+            judged = judge_tables(against, schema, validation, received, summary, p, lost, persons=persons)
             for name, content in judged.files(schema).items():
                 results.write_result(output / name, content)
         except FedkmeError as error:

@@ -135,7 +135,9 @@ def match_rows(
     shortlist = drawn.take(chosen.short(chosen.everything))
     summary = shortlist.take(chosen.pruned(chosen.everything))
     judge = evaluator(schema, validation, test, None, gamma, test is not None)
-    judged = judge_tables(judge, schema, validation, shortlist, summary, p, doubts, pool=drawn)
+    judged = judge_tables(
+        judge, schema, validation, shortlist, summary, p, doubts, pool=drawn, persons=persons
+    )
     separate = independent_columns(drawn, schema)
     control = replace(chosen, pool=separate)
     places, weights = control.weighted(control.everything, p)
@@ -146,7 +148,7 @@ def match_rows(
         note("finding what to train on, by rows of D_v that are held out in turn")
     training = None if untrained else train_on_what(chosen, control, real, persons)
     told_apart = training is not None and training.beats_control
-    as_near = not told_apart and _is_as_near(judged, control)
+    as_near = not told_apart and _is_as_near(judged, control, persons)
     rare = is_rare(schema, drawn, validation, gamma)
     matched = Matched(judged, len(drawn), gamma, beside, training, untrained, as_near, rare)
     return replace(matched, judged=replace(judged, verdict=_verdict(matched, schema)))
@@ -198,7 +200,7 @@ def independent_columns(drawn: Table, schema: Schema) -> Table:
     return Table(values, labels)
 
 
-def _is_as_near(judged: Judged, control: PoolChoice) -> bool:
+def _is_as_near(judged: Judged, control: PoolChoice, persons: Sequence[str]) -> bool:
     """Compare rows for the target and the control by rows of D_v that neither was fitted to.
 
     Both fit the rows that chose them, so that their distance to D_v itself says nothing. The difference
@@ -208,7 +210,7 @@ def _is_as_near(judged: Judged, control: PoolChoice) -> bool:
     validation, pool = control.validation, control.pool
     against = ReferenceRows(control.schema.encode(validation.values), control.gamma)
     rows, near = control.schema.encode(pool.values), judged.unseen[1]
-    beside = cross_validated(rows, against, control.p, pool.labels, validation.labels, pool=True)
+    beside = cross_validated(rows, against, control.p, pool.labels, validation.labels, True, persons)
     if near is None or beside is None:
         return True
     noise = (1.0 - against.own) / len(validation)

@@ -99,3 +99,27 @@ def test_a_few_rows_that_hold_the_law_are_not_poor() -> None:
     assert seen(UnseenDistance(0.83 * fresh, 0.4 * fresh)).grade == "good"
     assert seen(UnseenDistance(3 * fresh, 0.1 * fresh)).grade == "poor"
     assert seen(UnseenDistance(-1.0, 0.1)).grade == "good"  # an estimate without bias is below 0 at times
+
+
+def test_rows_of_a_person_are_held_out_together() -> None:
+    # Four nearly equal rows of each of 40 persons: as rows of their own they were in the part that is fitted
+    # and in the rest, and at most one end in twenty of their intervals should be below the truth.
+    random = np.random.default_rng(3)
+    law, errors, as_rows, deviations = ReferenceRows(random.normal(size=(1500, 2)), GAMMA), [], [], []
+    persons = [str(place) for place in range(40) for _ in range(4)]
+    for _ in range(8):
+        own = np.repeat(random.normal(size=(40, 2)), 4, axis=0) + random.normal(0.0, 0.01, (160, 2))
+        rows, validation = random.normal(size=(4 * P, 2)), ReferenceRows(own, GAMMA)
+        about = received(rows, validation)
+        fit = weigh(about, P, pruned(about.seen, P))
+        truth = law.mmd2(rows[fit.indices], fit.weights)
+        together, apart = (cross_validated(rows, validation, P, persons=each) for each in (persons, ()))
+        assert together is not None
+        assert apart is not None
+        errors.append(together[1].estimate - truth)
+        deviations.append(together[1].deviation)
+        as_rows.append(apart[1].most - truth)
+    error = 2.5 * float(np.mean(deviations)) / math.sqrt(len(errors))
+    assert abs(np.mean(errors)) < error + (1.0 - law.own) / 40 / (FOLDS - 1)
+    assert sum(end < 0.0 for end in as_rows) >= 3
+    assert cross_validated(rows, validation, P, persons=["a", "b"] * 80) is None
