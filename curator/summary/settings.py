@@ -23,8 +23,20 @@ MOST_DIMENSION = 512
 """Most coordinates in which a code book measures rows."""
 
 
+_RETIRED = {"landmarks": 0, "payouts": 0, "fill": "design"}
+"""Keys that earlier releases wrote, with the value that means what happens now."""
+
+
+def _without_retired(values: Any) -> Any:
+    if not isinstance(values, dict):
+        return values
+    return {key: value for key, value in values.items() if _RETIRED.get(key, ...) != value}
+
+
 class CellsSettings(Settings):
     """Settings of a summary by cells that the curator decides (docs/decisions/007)."""
+
+    _read = model_validator(mode="before")(_without_retired)
 
     rho: float = Field(2.0, ge=1, le=10)
     """Rows that owners send for each row of the summary; the best rows are kept, and no owner is told
@@ -135,6 +147,7 @@ class SummarySettings(Settings):
     def _fill(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
+        values = _without_retired(values)
         if values.get("protocol", AUTO) == AUTO and values.get("preset") == "published":
             values = {**values, "protocol": ALGORITHM3}
         if "auction" in values or "broadcast" in values:  # parts of Algorithm 3 name it

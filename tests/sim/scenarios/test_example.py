@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.errors import MissingDependencyError
-from sim.config import load_simulation
+from fedkme.errors import ConfigError, MissingDependencyError
+from sim.config import load_simulation, simulation_of
 from sim.progress import Progress
 from sim.release_config import load_release
 from sim.run import simulate
@@ -60,3 +60,17 @@ def test_a_run_that_could_not_be_judged_does_not_begin(
     with pytest.raises(MissingDependencyError, match="downstream"):
         simulate(settings, tmp_path / "run", Progress(io.StringIO()))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("value", [0, 0.5])
+def test_a_folder_of_an_earlier_release_is_run_again_where_nothing_has_changed(value: float) -> None:
+    # run.toml has every key. A key that went made the page's "repeat it" fail, though it was at its default.
+    values = {
+        "scenario": {"kind": "digits"},
+        "summary": {"p": 10, "landmarks": 0, "payouts": value, "cells": {"fill": "design"}},
+    }
+    if not value:
+        assert simulation_of(values, (), "run.toml").summary.p == 10
+        return
+    with pytest.raises(ConfigError, match=r"run.toml: 'summary.payouts' is not a key"):
+        simulation_of(values, (), "run.toml")
