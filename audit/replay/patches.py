@@ -17,8 +17,6 @@ from audit.replay.observed import acting
 from audit.replay.recorder import Recorder, visible
 from audit.replay.tracked import Drawn, RecordedNoise, Site
 from consumer.summary.party import ConsumerParty
-from curator.releases.marginals import budget
-from curator.releases.marginals.budget import BudgetFilter
 from curator.releases.method import Finished
 from curator.run.journal import JournaledNoise, RunJournal
 from curator.runs.preparation import Preparation
@@ -56,8 +54,7 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
         (Mwem, "iterate", lambda iterate: _h2(recorder, iterate)),
         (ExactSettings, "make", _exact_of),
         (ExactMean, "release", lambda release: _exact(recorder, release)),
-        (BudgetFilter, "select", lambda select: _selection(recorder, select)),
-        *((place, "choose", lambda choose: _logits(recorder, choose)) for place in (budget, directions)),
+        (directions, "choose", lambda choose: _logits(recorder, choose)),
         *((place, "whole", _rounded) for place in (histogram, secagg_noise)),
         *(
             (place, "choose_one", lambda choose_one: _pick(recorder, choose_one))
@@ -194,16 +191,6 @@ def _exact(recorder: Recorder, release: Callable[..., Any]) -> Callable[..., Any
         return recorder.choose(site, "mean", self._sum, lambda: release(self))
 
     return released
-
-
-def _selection(recorder: Recorder, select: Callable[..., int]) -> Callable[..., int]:
-    def selected(self: Any, errors: Any, constants: Any, weights: Any, cost: float, noise: Any) -> int:
-        def choose() -> int:
-            return select(self, errors, constants, weights, cost, noise)
-
-        return recorder.choose(noise.site, "selection", weights * (errors - constants), choose, cost=cost)
-
-    return selected
 
 
 def _logits(recorder: Recorder, choose: Callable[..., int]) -> Callable[..., int]:

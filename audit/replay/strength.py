@@ -24,7 +24,7 @@ from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 
 _ROUNDING = 1.0 + 1e-6
-_COINS = {"clock": 2, "h2": 1, "selection": 1, "pick": 1}
+_COINS = {"clock": 2, "h2": 1, "pick": 1}
 """Number of requests for uniform numbers in a choice; a clock requests its patience and its prices' coins."""
 
 
@@ -55,9 +55,7 @@ def weak(case: Case, played: Played, site: Site, lines: Sequence[Disclosure]) ->
         return
     yield from _weak_picks([choice for choice in choices if choice.what == "pick"], events)
     if site[1] == "release":
-        yield from _weak_release(
-            case, played, [draw for draw in recorder.of(site) if draw.uses], choices, events
-        )
+        yield from _weak_release(case, played, [draw for draw in recorder.of(site) if draw.uses], events)
         return
     calls = [choice for choice in choices if choice.what == "h2" and (site != BROADCAST or choice.number)]
     values = [draw for draw in recorder.of(site) if draw.law == "laplace"]
@@ -141,18 +139,13 @@ def _weak_h2(
 
 
 def _weak_release(
-    case: Case,
-    played: Played,
-    draws: Sequence[NoiseRequest],
-    choices: Sequence[Decision],
-    events: Sequence[object],
+    case: Case, played: Played, draws: Sequence[NoiseRequest], events: Sequence[object]
 ) -> Iterator[str]:
     """Findings on noise of a release that its largest possible changes would outweigh."""
     if not draws:
         return
     allowed = sum(event.count / event.noise_multiplier**2 for event in events if isinstance(event, Gaussian))
-    spent = sum(choice.parameters["cost"] for choice in choices if choice.what == "selection")
-    sums = queries(played)
+    spent, sums = 0.0, queries(played)
     query = sums[0]
     if query.marginals is not None:  # a row leaves one cell of each table and enters another
         weighted = [part for part in sums for _ in SumVector(part, case.schema).weights]

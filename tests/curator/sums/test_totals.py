@@ -236,7 +236,7 @@ PLAIN_LIES: dict[str, Change] = {
 
 @pytest.mark.parametrize("lie", PLAIN_LIES)
 async def test_a_plain_vector_that_rows_cannot_have_takes_its_owner_out(lie: str) -> None:
-    # As audit.in_memory.pool checks; the total is that of the others, who go on.
+    # The total is that of the others, who go on.
     owners = fakes(4, rows=160)
     owners[2].changes["embed"] = PLAIN_LIES[lie]
     at = At(owners)
