@@ -24,8 +24,9 @@ other function: without bias, with exact noise (`Between`). The estimate itself 
 values spread evenly over the bin, on the column's scale. An atom is a bin with one value. Questions about one
 number alone are answered by fine bins (`fedkme.releases.fine`). Where the least and the most value need a
 table that was not measured, the bounds allow all rows to lie in the cell that is farthest from the mean.
-Far cells of a number hold few rows and much of the noise. For any t, min(f, t) is at most f in every row, and
-max(f, t) at least f: the least and the most value of fine bins are cut so (`with_cut_ends`).
+Far cells of a number hold few rows and much of the noise. A function that is nowhere below f has a mean at
+least as large, and may have less noise: the least and the most value of fine bins are replaced by the best
+such functions (`with_best_ends`).
 """
 
 import math
@@ -37,7 +38,7 @@ import numpy as np
 
 from fedkme.answers.evidence import Law, ScoredNumbers, ScoredPair, Spread, added, outside, rows_together
 from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
-from fedkme.answers.intervals import NOTHING, Between, DoubtfulBound, ReleasedFigure, with_cut_ends
+from fedkme.answers.intervals import NOTHING, Between, DoubtfulBound, ReleasedFigure, with_best_ends
 from fedkme.answers.points import (
     CellPoints,
     OnGrid,
@@ -230,7 +231,7 @@ class CountEvidence:
         whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), figure(1, 1, 0).unless_rounding(reach))
         if hidden and (fine := self.fine(clique)) is not None:
             ends = values.min(axis=within), values.max(axis=within)
-            whole = with_cut_ends(whole, fine, middle, *ends)
+            whole = with_best_ends(whole, fine, *ends)
         return Law(means[:count], covariance[:count, :count], whole, reach)
 
     def linear(

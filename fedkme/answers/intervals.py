@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,8 +27,10 @@ SURE = 1.0 - 3.0 * DOUBT
 """Level of an interval on which another interval rests: it may include two doubtful bounds, too."""
 _STRIDE = 8
 """Stride of the search for the first place at which a noisy condition holds."""
-_FAR_SHARES = (1e-9, 0.001, 0.003, 0.01, 0.03, 0.1)
-"""Shares of rows beyond which bounds of a number by fine bins may be cut."""
+UNSURE = 0.5
+"""Noise of all fine shares together, in its deviations, that may be rows in cells of no denoised share."""
+_STEPS, _DEVIATIONS, _MOST_SLACKS = 200, 2.0, 64
+"""Steps of the search for the best bound by fine bins; deviations of noise in it; bounds that are kept."""
 NOTHING = 1e-9
 """Relative size of rounding error."""
 FAR = NormalDist().inv_cdf(1.0 - DOUBT)
@@ -80,7 +83,7 @@ class Between:
         least: the smallest value that the rows allow.
         most: the largest value that the rows allow.
         gap: `most` less `least`.
-        inner: a value between bounds that are cut (fedkme.answers.counts); None: the middle.
+        inner: a value between bounds that are not those of the middle; None: the middle.
     """
 
     middle: ReleasedFigure
@@ -91,7 +94,7 @@ class Between:
 
     @property
     def centre(self) -> ReleasedFigure:
-        """Value between the bounds, cut as these are."""
+        """Value between the bounds."""
         return self.inner or self.middle
 
     @property
@@ -122,27 +125,57 @@ class Between:
         return low - factor * below, high + factor * above
 
 
-def with_cut_ends(
-    whole: Between, fine: FineShares, middle: FloatArray, least: FloatArray, most: FloatArray
-) -> Between:
-    """Take bounds of a function of a fine cell that are cut where few rows are: they have less noise."""
-    below, above = _cut(fine, least), _cut(fine, -most)
-    low, high = np.minimum(least, below), np.maximum(most, -above)
-    means, covariance = fine.law([low, high, high - low, np.clip(middle, -above, below)])
+def with_best_ends(whole: Between, fine: FineShares, least: FloatArray, most: FloatArray) -> Between:
+    """Take the best bounds of a function of a fine cell, given the least and the most value in each cell."""
+    if fine not in _BOUNDS:
+        _BOUNDS[fine] = _CellBounds(fine)
+    low, high = -_BOUNDS[fine].above(-least), _BOUNDS[fine].above(most)
+    means, covariance = fine.law([low, high, high - low, (low + high) / 2.0])
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist()
     figures = [ReleasedFigure(*each) for each in zip(means.tolist(), deviations, strict=True)]
     return replace(whole, least=figures[0], most=figures[1], gap=figures[2], inner=figures[3])
 
 
-def _cut(fine: FineShares, values: FloatArray) -> float:
-    """Cut of a lower bound for which its mean less two deviations is largest, by the denoised shares."""
-    order = np.argsort(values)
-    above = 1.0 - np.cumsum(fine.denoised[order])
-    places = np.minimum(np.searchsorted(-above, np.negative(_FAR_SHARES)), len(order) - 1)
-    cuts: list[float] = [math.inf, *values[order[places]].tolist()]
-    lower = [np.minimum(values, cut) for cut in cuts]
-    noise = np.sqrt(np.maximum(np.diag(fine.law(lower)[1]), 0.0))
-    return cuts[int(np.argmax(np.array(lower) @ fine.denoised - 2.0 * noise))]
+class _CellBounds:
+    """Upper bounds of functions of the fine cells of one number.
+
+    No share is below 0, so any function above another has a mean at least as large, and may have less noise
+    where hardly a row is. Of all functions above, the best has the least mean plus two deviations of noise.
+    The mean is by the denoised shares, each raised by UNSURE of the noise of all over their number: no cell
+    is certainly empty. Projected gradients find the best: for these shares p, their covariance V and slack s,
+    the gradient of s p + 2 sqrt((h + s) V (h + s)) is p + 2 V (h + s) / sqrt((h + s) V (h + s)).
+    """
+
+    def __init__(self, fine: FineShares) -> None:
+        self._shares = fine.denoised + UNSURE * fine.sigma / math.sqrt(len(fine.fine))
+        self._covariance = fine.law([*np.eye(len(fine.fine))])[1]
+        self._steepest = max(float(np.linalg.eigvalsh(self._covariance)[-1]), 1e-300)
+        self._slacks = dict[bytes, FloatArray]()
+
+    def above(self, values: FloatArray) -> FloatArray:
+        """Best function that is nowhere below another; found once for all that differ by constants."""
+        start, reach = float(values.min()), float(np.ptp(values))
+        if not reach > 0.0:
+            return values
+        unit = (values - start) / reach
+        key = np.round(unit, 9).tobytes()
+        if key not in self._slacks:
+            if len(self._slacks) >= _MOST_SLACKS:
+                self._slacks.clear()
+            self._slacks[key] = self._slack(unit)
+        return np.asarray(values + reach * self._slacks[key])
+
+    def _slack(self, unit: FloatArray) -> FloatArray:
+        slack = np.zeros_like(unit)
+        for _ in range(_STEPS):
+            towards = self._covariance @ (unit + slack)
+            deviation = math.sqrt(max(float((unit + slack) @ towards), 0.0))
+            step = deviation / _DEVIATIONS * self._shares + towards
+            slack = np.maximum(slack - step / self._steepest, 0.0)
+        return slack
+
+
+_BOUNDS: WeakKeyDictionary[FineShares, _CellBounds] = WeakKeyDictionary()
 
 
 def critical(ratio: float, level: float = LEVEL) -> float:

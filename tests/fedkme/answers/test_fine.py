@@ -19,6 +19,7 @@ from curator.releases.methods.marginals import FINE_SHARE, FINE_SHARE_ALONE, MOS
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.functions import Function, Values, number_and_gap, taken_apart
+from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure, critical, with_best_ends
 from fedkme.arrays import FloatArray
 from fedkme.features.binning import Binning, finer
 from fedkme.privacy.accountants import Sound
@@ -107,6 +108,29 @@ def test_a_told_mean_leaves_estimates_with_the_stated_law_and_less_noise() -> No
         for each in drawn[:20]:  # shares are those by which the same means follow
             np.testing.assert_allclose(each.law([*np.eye(8)])[0], each.shares, atol=1e-9)
             assert each.shares.sum() == pytest.approx(1.0)
+
+
+def test_bounds_of_a_mean_in_a_wide_range_hold_with_less_noise_than_its_estimate() -> None:
+    # A curve of rows in a tenth of the range: noise of empty cells must not widen the interval.
+    rng, cells = np.random.default_rng(4), np.arange(256)
+    true = np.exp(-(((cells - 40) / 9.0) ** 2))
+    true /= true.sum()
+    values = cells / 255.0
+    exact, lengths, held = float(true @ values), list[float](), 0
+    for _ in range(60):
+        within = cells // 16
+        fine = FineShares(
+            true + 0.002 * rng.standard_normal(256), 0.002, within, np.full(16, 1 / 16), math.inf
+        )
+        means, covariance = fine.law([values])
+        middle = ReleasedFigure(float(means[0]), math.sqrt(float(covariance[0, 0])))
+        whole = Between(middle, middle, middle, ReleasedFigure(0.0))
+        best = with_best_ends(whole, fine, values, values)
+        low, high = best.ends(DoubtfulBound(0.0))
+        held += low <= exact <= high
+        lengths.append((high - low) / (2.0 * critical(0.0) * middle.deviation))
+    assert held >= 52  # of exact 95 % intervals, fewer of 60 hold with a chance of 6e-3
+    assert np.mean(lengths) < 0.8
 
 
 def test_rows_are_drawn_to_have_a_told_mean_whatever_the_noise_of_fine_counts() -> None:
