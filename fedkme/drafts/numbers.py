@@ -14,7 +14,7 @@ from fedkme.drafts.samples import ColumnSample
 from fedkme.drafts.words import of_calendar
 from fedkme.tables.axis import CODES, DAY_CODES, FAR, are_bounds
 from fedkme.tables.cells import DAYS, date_of, day_of, days_of
-from fedkme.tables.dates import day_in_form, english
+from fedkme.tables.dates import day_in_form, english, of_two_digits
 from fedkme.tables.numbers import Numeric
 
 ISO = "%Y-%m-%d"
@@ -372,8 +372,7 @@ def date_spec(
     The schema has the first form that is not ISO.
     """
     chosen = [next(iter(fitting), ISO) for fitting in forms]
-    days: dict[str, float] = {}
-    counts = Counter[float]()
+    days, counts = dict[str, float](), Counter[float]()
     for part, form in zip(parts, chosen, strict=True):
         read = {text: day_in(text, form) for text in part.texts() if text and text not in na}
         for text, day in read.items():
@@ -381,16 +380,17 @@ def date_spec(
         days |= read
     codes = _days_for_nothing(counts)
     endless = [text for text, day in days.items() if day in codes]
-    years = [date_of(day)[:4] for day in days.values() if day not in codes]
-    bounds = [f"{min(years)}-01-01", f"{max(years)}-12-31"]
+    public = next((form for form in chosen if form != ISO), ISO)
+    years: Sequence[int] = [int(date_of(day)[:4]) for day in days.values() if day not in codes]
+    years = of_two_digits(years) if "%y" in public else years
+    bounds = [f"{min(years):04d}-01-01", f"{max(years):04d}-12-31"]
     spec: dict[str, Any] = {"kind": "date", "name": name, "bounds": bounds, "clip": True}
     whys = [f"{', '.join(endless)} taken as no value"] if endless else []
-    public = next((form for form in chosen if form != ISO), ISO)
     if public != ISO:
         spec["format"] = public
         fitting = next(each for each in forms if public in each)
         whys += [f"{other} fits as well" for other in (in_other_order(public, fitting),) if other]
-        whys += ["years of two digits are taken as 1969 to 2068"] if "%y" in public else []
+        whys += ["years of two digits are those within the bounds"] if "%y" in public else []
     if any(form not in (ISO, public) for form in chosen):
         whys.append("the samples write dates in different forms")
     if any(_TIME_OF_DAY.search(text) for text in days):

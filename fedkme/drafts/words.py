@@ -80,6 +80,8 @@ _CALENDAR = {word: _RANGES[part] for part, words in _FILE["calendar"].items() fo
 _Sides = tuple[frozenset[str], frozenset[str]]
 _SEXES = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")
 """Letters for male and female in one column: m and w in German, h and m in Spanish, f and n in Hungarian."""
+_REFUSED = re.compile(r"([789])\1*")
+"""Pattern of the only number among names: 9, 99, 888."""
 _CENSORED = re.compile(
     r"([<>≤≥]=?|(under|over|unter|über|ab|bis|plus de|moins de|más de|menos de|at least|up to) )"
     r"\s*[\d.,]+\+?|"
@@ -187,6 +189,9 @@ def _no_answers(names: Sequence[str]) -> str:
     steps = len(scale) >= 3 and scale[0] in (0, 1) and scale[-1] - scale[0] == len(scale) - 1
     if len(numbers) == len(names) and steps and rest and rest[0] > scale[-1] + 1 and rest[-1] <= 9:
         return f"{', '.join(map(str, rest))}: no answer? Then list them under 'na'"
+    single = [name for name in names if name.isdecimal()]
+    if len(single) == 1 < len(names) - 1 and _REFUSED.fullmatch(single[0]):
+        return f"{single[0]}: no answer? Then list it under 'na'"
     return ""
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Annotated
@@ -109,6 +109,13 @@ def day_within(day: date, form: str, bounds: tuple[float, float]) -> float:
                 if bounds[0] <= (other := days_of(day.replace(year=day.year + years))) <= bounds[1]:
                     return other
     return days
+
+
+def of_two_digits(years: Sequence[int]) -> Sequence[int]:
+    """Years of the last century for those to come, if all are nearer to each other then: births, not ends."""
+    now = datetime.now(UTC).year
+    moved = [year - 100 if year > now else year for year in years]
+    return moved if max(moved) - min(moved) <= max(years) - min(years) else years
 
 
 def date_reader(

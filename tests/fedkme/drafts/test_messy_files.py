@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.fitting import fit
 from fedkme.drafts.reading import RowsToCheck
+from fedkme.drafts.words import doubts
 from fedkme.tables.cells import day_of
 from fedkme.tables.data_file import DataFile, FileColumn
 from fedkme.tables.files import load_table
@@ -100,3 +103,20 @@ def test_a_label_of_another_name_is_not_left_out_without_a_word(
     note = "note no column 'outcome': these rows have no label"
     assert " ".join(output.split()).count(note) == 2
     assert f"{note}. Is it 'class'? Then say columns.outcome.from = \"class\"" in " ".join(output.split())
+
+
+def test_births_of_two_digits_are_drafted_in_the_century_in_which_they_are_nearer(tmp_path: Path) -> None:
+    # The bounds were 1969 to 2068; those of days to come, which are near each other, stay.
+    now = datetime.now(UTC).year
+    for years, ends in (((1940, 1975, 2005), (1940, 2005)), ((now - 6, now + 4), (now - 6, now + 4))):
+        days = [f"0{day}.12.{year % 100:02d};{day}.5" for year in years for day in range(1, 9)]
+        (tmp_path / "a.csv").write_text("\n".join(["born;x", *days, ""]))
+        (column, _) = draft_files([tmp_path / "a.csv"], None).columns
+        assert column.spec["bounds"] == [f"{ends[0]}-01-01", f"{ends[1]}-12-31"]
+
+
+def test_the_only_number_among_names_is_doubted() -> None:
+    # 9 for no stage stood in the list beside I, II and III without a word.
+    assert doubts(["9", "I", "II", "III"]) == "9: no answer? Then list it under 'na'"
+    assert doubts(["88", "m", "w"]).startswith("88: no answer?")
+    assert not any(map(doubts, (["10", "I", "II"], ["9", "x"], ["7", "8", "x"])))
