@@ -300,15 +300,17 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             needs.codes[value] = cell
         else:
             needs.outside[value] += count
-    if needs.outside.keys() <= CODES and min(needs.outside.values(), default=0) > max(FEW, most):
+    if needs.outside.keys() <= {0.0, *CODES} and min(needs.outside.values(), default=0) > max(FEW, most):
         needs.codes |= {value: cell for cell in others if (value := _number(cell, read)) in needs.outside}
-        needs.outside.clear()  # 99 in many rows beside scores of 0 to 60, and no number else beyond
+        needs.outside.clear()  # 99 in many rows beside scores of 0 to 60, or 0 beside 60 to 220
     beyond = (min((low, *needs.outside)), max((high, *needs.outside)))
     if needs.outside.total() > sum(others[cell] for cell in needs.codes.values()):
         for value in [each for each in needs.codes if not codes_beyond(np.array(each), beyond, day=day)]:
             needs.outside[value] += others[needs.codes.pop(value)]  # one of many numbers there
     if not day:
         _say_signs(needs, others, bare, file, name)
+        if isinstance(spec, Numeric) and not own.decimal:
+            needs.signs = file.written(name).if_thousands(others, spec.bounds, spec.integer) or needs.signs
     return needs
 
 

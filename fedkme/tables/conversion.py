@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedkme.arrays import FloatArray
 from fedkme.tables.axis import FLOAT32, codes_apart, equal_to
 from fedkme.tables.cells import TRUTH, Cells, distinct, foreign, normal, plain_numbers, texts
-from fedkme.tables.data_file import PLAIN, DataFile, some
+from fedkme.tables.data_file import PLAIN, DataFile, perhaps_thousands, some
 from fedkme.tables.dates import date_reader
 from fedkme.tables.names import GAPS, Category, Label
 from fedkme.tables.numbers import CLIPPED, FILL_GAPS, Numeric
@@ -40,6 +40,10 @@ TINY, _TINY = (
 _IN_TWO_UNITS = (
     "numbers with a unit and numbers without it, or with another, are far apart, as in two units",
     "Give all numbers of the column in the schema's unit.",
+)
+_THOUSANDS = (
+    "a number whose sign may stand between thousands",
+    "Say 'thousands', or the column's 'decimal', beside the file's path.",
 )
 _SEVERAL, _APART = 5, 20.0
 """Numbers of a unit, at least, and factor between the medians of two units."""
@@ -254,6 +258,9 @@ def _numbers(
     signs = np.array(
         [cell.strip(_SIGNS_OF_NUMBERS) for cell in listed] if file.units and date is None else []
     )
+    if isinstance(spec, Numeric) and date is None and file.column(name).decimal is None:
+        doubtful = perhaps_thousands(listed, file, spec.bounds, whole=spec.integer)
+        findings.add(name, *_THOUSANDS, [row for row, text in enumerate(listed) if text in doubtful])
     for unit in file.units:
         if dressed := int((signs == unit).sum()):
             findings.swallowed[name, f"with '{unit}', which is left away: no number is converted"] += dressed

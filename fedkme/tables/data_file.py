@@ -51,6 +51,10 @@ def _known_encoding(name: str) -> str:
 EITHER: Literal["either"] = "either"
 """Decimal sign of a column whose numbers have one or the other."""
 _GROUPED = re.compile(r"[+-]?\d{1,3}((\.\d{3})+,|(,\d{3})+\.)\d+")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
+_LEAST, _MANY, _NEARLY_ALL, _TINY = 4, 20, 0.9, 0.02
+"""Different numbers that may be thousands, at least, and where only their form tells; share of them in the
+bounds; part of the bounds that tiny numbers are."""
 _AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 """Patterns of 1.234,5 and 1,234.5; and of 1.234, which may be 1234."""
 
@@ -149,6 +153,14 @@ class DataFile(Settings):
             return self
         return self.model_copy(update={"decimal": decimal, "thousands": thousands})
 
+    def if_thousands(
+        self, cells: Iterable[str], bounds: tuple[float, float], whole: bool
+    ) -> FileColumn | None:
+        """Signs of a column whose decimal sign stands between thousands; None where it does not."""
+        if self.decimal == EITHER or not perhaps_thousands(cells, self, bounds, whole=whole):
+            return None
+        return FileColumn(decimal="." if self.decimal == "," else ",", thousands=self.decimal)
+
     @property
     def plain_numbers(self) -> bool:
         """Numbers have a decimal point and no signs between thousands."""
@@ -193,6 +205,31 @@ class DataFile(Settings):
             return plain_number(cell.replace(",", ".") if comma else cell)
 
         return number
+
+
+def perhaps_thousands(
+    cells: Iterable[str], file: DataFile, bounds: tuple[float, float], *, whole: bool
+) -> set[str]:
+    """Cells of a column in which the decimal sign may stand between thousands, such as 1.406; mostly none.
+
+    Each has three digits behind the sign, and nearly all are in the bounds as thousands. As decimals they are
+    no whole numbers where all are to be `whole`, or all tiny beside the bounds, or beside numbers without a
+    sign, which would have decimals, too.
+    """
+    signed, plain = set[str](), False
+    for cell in cells:
+        if file.decimal in cell:
+            if not _THOUSANDS.fullmatch(cell):
+                return set()
+            signed.add(cell)
+        plain = plain or cell.isdecimal()
+    numbers = [float(cell.replace(file.decimal, "")) for cell in signed]
+    inside = sum(bounds[0] <= number <= bounds[1] for number in numbers)
+    if len(signed) < _LEAST or inside < _NEARLY_ALL * len(signed):
+        return set()
+    broken = whole and not all(cell.endswith("000") for cell in signed)
+    tiny = max(numbers) / 1000.0 <= _TINY * max(bounds)
+    return signed if broken or (tiny and not plain) or (plain and len(signed) >= _MANY) else set()
 
 
 def _number_of_either(cell: str) -> float:
