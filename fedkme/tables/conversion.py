@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.tables.axis import FLOAT32, codes_apart, equal_to
+from fedkme.tables.axis import CODES, FLOAT32, codes_apart, equal_to
 from fedkme.tables.cells import TRUTH, Cells, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.data_file import PLAIN, DataFile, perhaps_thousands, some
 from fedkme.tables.dates import date_reader
@@ -45,6 +45,8 @@ _THOUSANDS = (
     "a number whose sign may stand between thousands",
     "Say 'thousands', or the column's 'decimal', beside the file's path.",
 )
+_OFTEN = 4
+"""Cells up to which a usual code for nothing may be a number as any other."""
 _SEVERAL, _APART = 5, 20.0
 """Numbers of a unit, at least, and factor between the medians of two units."""
 _EMPTY = "an empty cell"
@@ -157,7 +159,19 @@ def joined_parts(parts: Sequence[Converted], schema: Schema, unknown: float) -> 
     for part in parts:
         swallowed.update(part.swallowed)
     many = [cells for cells in strange if cells not in few]
+    _count_codes(swallowed, schema, table)
     return Converted(table, [*faults, *many, *_in_other_units(swallowed, schema, table)], few, swallowed)
+
+
+def _count_codes(counts: Counter[tuple[str, str]], schema: Schema, table: Table) -> None:
+    """Count usual codes for nothing inside the bounds, at an end, that are most frequent by far."""
+    for place, (column, _) in enumerate((each, name) for each in schema.columns for name in each.names):
+        if isinstance(column, Numeric) and column.kind == "numeric" and column.count == 1:
+            values = table.values[:, place][np.isfinite(table.values[:, place])].astype(np.float64)
+            for end in {values.min(), values.max()} & CODES - {*column.singles} if len(values) else ():
+                others = np.unique(values[values != end], return_counts=True)[1]
+                if (often := int((values == end).sum())) > max(_OFTEN, 3 * others.max(initial=0)):
+                    counts[column.name, CODED] += often
 
 
 def _in_other_units(counts: Counter[tuple[str, str]], schema: Schema, table: Table) -> Iterable[FaultyCells]:

@@ -227,9 +227,10 @@ def perhaps_thousands(
     inside = sum(bounds[0] <= number <= bounds[1] for number in numbers)
     if len(signed) < _LEAST or inside < _NEARLY_ALL * len(signed):
         return set()
-    broken = whole and not all(cell.endswith("000") for cell in signed)
-    tiny = max(numbers) / 1000.0 <= _TINY * max(bounds)
-    return signed if broken or (tiny and not plain) or (plain and len(signed) >= _MANY) else set()
+    broken = not all(cell.endswith("000") for cell in signed)
+    tiny = not plain and max(numbers) / 1000.0 <= _TINY * max(bounds)
+    many = plain and len(signed) >= _MANY
+    return signed if (whole and (broken or tiny)) or (broken and (tiny or many)) else set()
 
 
 def _number_of_either(cell: str) -> float:

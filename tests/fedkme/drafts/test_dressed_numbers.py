@@ -264,9 +264,9 @@ def test_numbers_of_two_units_in_a_column_are_never_read_as_one(
     tmp_path: Path, dressed: list[int], others: list[int], factor: float, units: list[str]
 ) -> None:
     # "5 km" beside 5000, or beside "5000 m" where both units were left away, were 5 and 5000.
-    cells = [f"{each} km" for each in dressed] + [f"{each * factor:.3f} {units[-1]}" for each in others]
+    cells = [f"{each} km" for each in dressed] + [f"{each * factor:.4f} {units[-1]}" for each in others]
     if len(units) == 1:
-        cells[len(dressed) :] = [f"{each * factor:.3f}" for each in others]
+        cells[len(dressed) :] = [f"{each * factor:.4f}" for each in others]
     write(tmp_path / "a.csv", x=cells)
     schema = schema_from({"columns": [{"kind": "numeric", "name": "x", "bounds": [0, 1e6]}]})
     file = DataFile(path=tmp_path / "a.csv", units=tuple(units))

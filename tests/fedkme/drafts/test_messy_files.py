@@ -16,6 +16,7 @@ from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.words import doubts
 from fedkme.errors import DataError
 from fedkme.tables.cells import day_of
+from fedkme.tables.conversion import CODED
 from fedkme.tables.data_file import DataFile, FileColumn
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import schema_from
@@ -184,3 +185,15 @@ def test_a_column_that_names_its_decimal_sign_is_not_doubted(tmp_path: Path) -> 
         2,
         2,
     ]
+
+
+@pytest.mark.parametrize(("code", "times", "counted"), [(99, 9, 9), (-99, 9, 9), (99, 3, 0), (98.5, 9, 0)])
+def test_a_frequent_code_inside_the_bounds_is_noted(
+    tmp_path: Path, code: float, times: int, counted: int
+) -> None:
+    # Ten of sixty patients were 99 years old, and no line said so.
+    spec = {"kind": "numeric", "name": "n", "bounds": (-100, 120)}
+    subject = written(tmp_path, "n", [*map(str, range(20, 70)), *[str(code)] * times])
+    examined = subject.examine(schema_from({"columns": [spec, WARD]}), subject.file)
+    assert examined.faults == []
+    assert examined.swallowed.get(("n", CODED), 0) == counted
