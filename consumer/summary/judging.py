@@ -26,7 +26,7 @@ deviations even so.
 
 Rows that D_v chose from a pool exactly, as those for a target (`consumer.target.matching`), would carry the
 other folds into the estimate. So each fold chooses its own rows from the pool, of two folds: a choice from
-50,000 rows takes seconds. So do fits of more than `MOST_RECEIVED` rows.
+50,000 rows takes seconds. Two folds are also for more than `MOST_RECEIVED` rows.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ from fedkme.verdict import QualityVerdict, at_most_fair
 LEAST = 30
 """Persons, or rows of D_v without persons, below which the deviation would be noise."""
 FOLDS = 5
-MOST_RECEIVED = 5000
-"""Received rows up to which a fit for each fold takes seconds."""
+MOST_RECEIVED = 1000
+"""Received rows up to which fits for `FOLDS` folds take seconds; of more, two folds are made."""
+MOST_FITTED = 5000
+"""Received rows above which summaries of more rows than D_v has are not judged so: it takes minutes."""
 SHORTLIST = 3
 """Rows that are chosen from a pool, for each row of the summary, before they are pruned and weighed."""
 
@@ -89,7 +91,7 @@ def cross_validated(
     m, gamma = len(validation.rows), validation.gamma
     person = np.unique(np.asarray(persons), return_inverse=True)[1] if persons else np.arange(m)
     sizes = np.bincount(person)
-    if len(sizes) < LEAST:
+    if len(sizes) < LEAST or (not pool and p > m and len(rows) > MOST_FITTED):
         return None
     random = np.random.default_rng(0)  # equal summaries get equal verdicts
     count = 2 if pool or len(rows) > MOST_RECEIVED else FOLDS

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from consumer.summary.judging import FOLDS, LEAST, MOST_RECEIVED, cross_validated
+from consumer.summary.judging import FOLDS, LEAST, MOST_FITTED, MOST_RECEIVED, cross_validated
 from consumer.summary.verdict import PROMISE, FormQuality, UnseenDistance, Yardstick, verdict_on, yardstick
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned
@@ -72,7 +72,8 @@ def test_few_rows_of_d_v_have_no_estimate_and_equal_rows_no_deviation() -> None:
     few = ReferenceRows(np.zeros((LEAST - 1, 1)), GAMMA)
     assert cross_validated(np.zeros((5, 1)), few, 2) is None
     equal = ReferenceRows(np.zeros((LEAST, 1)), GAMMA)
-    for count in (5, MOST_RECEIVED + 1):
+    assert cross_validated(np.zeros((MOST_FITTED + 1, 1)), equal, LEAST + 1) is None  # it would take minutes
+    for count in (5, MOST_RECEIVED + 1, MOST_FITTED + 1):
         estimates = cross_validated(np.zeros((count, 1)), equal, 2)
         assert estimates is not None
         assert all(abs(form.estimate) < 1e-12 and form.deviation < 1e-6 for form in estimates)
