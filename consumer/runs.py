@@ -3,7 +3,7 @@
 import contextlib
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 
 from consumer.releases.client import ReleaseConsumerSettings
@@ -39,7 +39,7 @@ def listing(as_json: bool) -> AnyWork:
     """Print every run of this consumer, oldest first."""
 
     async def work(settings: AnyConsumer, reporter: StatusReporter) -> None:
-        async def ask(stub: Stub) -> None:
+        async with _calling(settings, reporter) as stub:
             runs = _checked(await stub.ListRuns(pb.RunQuery(name=settings.name))).runs
             if as_json:
                 sys.stdout.write(json.dumps([_plain(run) for run in runs], indent=2) + "\n")
@@ -53,8 +53,6 @@ def listing(as_json: bool) -> AnyWork:
                 what = f"{run['run']:<24}{status:<12}{run['kind']:<12}"
                 sys.stdout.write(f"{what}{rows:>12}  {run['opened']}\n")
 
-        await _with_stub(settings, reporter, ask)
-
     return work
 
 
@@ -62,7 +60,7 @@ def cancelling(run: str) -> AnyWork:
     """Cancel a run; its cost so far stays counted."""
 
     async def work(settings: AnyConsumer, reporter: StatusReporter) -> None:
-        async def ask(stub: Stub) -> None:
+        async with _calling(settings, reporter) as stub:
             answer = await stub.CancelRun(pb.RunQuery(name=settings.name, run=run))
             if isinstance(settings, ConsumerSettings):
                 _give_up(settings, run, reporter)
@@ -72,8 +70,6 @@ def cancelling(run: str) -> AnyWork:
                 )
             state = _plain(states[0])
             reporter.say("cancelled", run=state["run"], round=0, status=state["status"])
-
-        await _with_stub(settings, reporter, ask)
 
     return work
 
@@ -88,7 +84,7 @@ def watching(run: str) -> Work:
         document = _document(settings, run)
         _check_asked(run, document, settings.request.p, validation)
 
-        async def ask(stub: Stub) -> None:
+        async with _calling(settings, reporter) as stub:
             stream = stub.Summarize()
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
             summary = await receive_summary(run, stream, schema, reporter, document)
@@ -96,8 +92,6 @@ def watching(run: str) -> Work:
             rows = ReceivedRows(settings, schema, validation, reporter, counted_persons(examined, schema))
             rows.keep(summary)
             rows.judge(summary.plan)
-
-        await _with_stub(settings, reporter, ask)
 
     return work
 
@@ -135,14 +129,14 @@ def _give_up(settings: ConsumerSettings, run: str, reporter: StatusReporter) -> 
         reporter.say("warning", run=run, round=0, line=str(error))
 
 
-async def _with_stub(
-    settings: AnyConsumer, reporter: StatusReporter, ask: Callable[[Stub], Awaitable[None]]
-) -> None:
+@contextlib.asynccontextmanager
+async def _calling(settings: AnyConsumer, reporter: StatusReporter) -> AsyncIterator[Stub]:
+    """Call the curator of the settings."""
     settings.check_address(settings.curator)
     identity = own_identity(settings.identity, reporter)
     async with await dial(settings.curator, identity, settings.connect_s, settings.proxy) as channel:
         with explained(settings.curator):
-            await ask(summaries_pb2_grpc.SummariesStub(channel))
+            yield Stub(channel)
 
 
 def _checked(answer: pb.RunList) -> pb.RunList:

@@ -259,25 +259,14 @@ def _of_another_width(width: int) -> ProtocolError:
 
 
 def counts_from_wire(counts: Sequence[int]) -> NDArray[np.int64]:
-    """Decode counts of rows, (k,) int64.
+    """Decode counts of rows, (k,) int64; those with noise may be below 0.
 
     Raises:
         ProtocolError: a count is out of range.
     """
-    if any(count >= 2**53 for count in counts):
+    if any(abs(count) >= 2**53 for count in counts):
         raise ProtocolError("a count of rows is out of range", "Check the peer's software.")
     return np.array(counts, dtype=np.int64)
-
-
-def cells_from_wire(cells: Sequence[int]) -> NDArray[np.int64]:
-    """Decode noisy counts of cells, (B,) int64.
-
-    Raises:
-        ProtocolError: a count is out of range.
-    """
-    if any(abs(count) >= 2**53 for count in cells):
-        raise ProtocolError("a count of rows is out of range", "Check the peer's software.")
-    return np.array(cells, dtype=np.int64)
 
 
 def _book_from_wire(text: str) -> dict[str, Any]:

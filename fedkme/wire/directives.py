@@ -91,7 +91,7 @@ _FIELDS: dict[type, dict[str, Field]] = {
     said.Dismiss: {"fault": codecs.FAULT},
     Bid: {"value": number(COORDINATES, "a bid")},
     said.PriceCounts: {"at_least": Field(np.ndarray.tolist, codecs.counts_from_wire)},
-    said.NoisyHistogram: {"cells": Field(np.ndarray.tolist, codecs.cells_from_wire)},
+    said.NoisyHistogram: {"cells": Field(np.ndarray.tolist, codecs.counts_from_wire)},
 }
 """Fields that are not the same in a body or an answer and in its message, by the message's names."""
 _BODIES: dict[str, Codec] = {

@@ -133,7 +133,7 @@ def offer_from_messages(
         if plan.secret_draw:
             reference = hashes_from_wire(first.reference, REFERENCE_HASHES, plan.features.dimension)
     elif first.HasField("histogram"):
-        histogram, picks = codecs.cells_from_wire(first.histogram.cells), tuple(first.picks)
+        histogram, picks = codecs.counts_from_wire(first.histogram.cells), tuple(first.picks)
     classes = np.array(first.validation_classes, np.int64) if first.validation_classes else None
     parts = [message.validation for message in messages if message.HasField("validation")]
     if parts:
