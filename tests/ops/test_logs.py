@@ -97,7 +97,7 @@ def test_an_owners_log_has_a_releases_consumer_sums_and_cost(site: Site) -> None
     assert asking.ended() == 0, asking.lines
 
     stages = [event for event in curator.events() if event["event"] == "progress"]
-    assert all(event["left"].startswith("about ") == (0 < event["fraction"] < 1) for event in stages)
+    assert all(event["left"].endswith(" left") == (0 < event["fraction"] < 1) for event in stages)
     assert len({event["fraction"] for event in stages}) > 5
     north.until("over")
     about = [event for event in north.events() if "run" in event]

@@ -12,7 +12,8 @@ def test_times_are_written_in_at_most_two_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "words"), [(0, 8, "not known yet"), (2, 8, "about 30 s left"), (8, 8, "about 0 s left")]
+    ("done", "total", "words"),
+    [(0, 8, "not known yet"), (2, 8, "about 30 s left"), (8, 8, "less than 1 s left")],
 )
 def test_the_time_left_follows_from_past_progress(done: int, total: int, words: str) -> None:
     assert words in left(done, total, 10.0)

@@ -84,7 +84,7 @@ def test_the_bar_of_a_release_on_a_terminal() -> None:
     progress.close()
     output = stream.getvalue()
     assert "owner [red]b[/red] was lost" in output
-    assert "12 [red]marginals[/red]; about 0 s left" in output
+    assert "12 [red]marginals[/red]; less than 1 s left" in output
     assert "40 %" in output
 
 
