@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORES := $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)))' 2>/dev/null || echo 2)
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --dist worksteal --numprocesses
-# A test that waits for its parties leaves a core to another test.
-MORE_THAN_CORES := $(shell expr $(CORES) + 1)
+# Tests that wait for their parties leave cores to others.
+MORE_THAN_CORES := $(shell expr $(CORES) + 2)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
