@@ -235,6 +235,8 @@ def _method_again(release: bytes, rows: int | None = None) -> Method:
         stored = from_bytes(release, RELEASE)
         settings, schema, points = stored.settings, stored.schema, stored.public.get("z")
     changed = dict(settings)
+    if changed.get("mechanism") == "aim":  # rows of its marginals are made as those of others
+        changed |= {"mechanism": "rounds", "ways": 3}
     if rows is not None:
         changed |= {"rows": rows} | ({"copies": 0} if "copies" in settings else {})
     wanted = settings_from_json(json.dumps(changed))

@@ -59,6 +59,7 @@ _COPY_ITERATIONS = 50  # iterations of a copy's fit, which starts from the relea
 NAMES = {
     "rounds": "marginals chosen in rounds by noisy pooled counts alone",
     "independent": "independent columns",
+    "aim": "AIM (McKenna 2022), pooled",  # no more asked for: releases by it exist
 }
 
 

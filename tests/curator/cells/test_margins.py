@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.cells.plan import RELEASE_SHARE
 from fedkme.exchange import SummaryRequest
 from fedkme.privacy.events import Gaussian
+from fedkme.releases.counts import counts_from_bytes
 from fedkme.tables.npz import npz_arrays
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
@@ -102,6 +104,19 @@ def test_rows_of_the_release_are_those_that_it_would_write() -> None:
     drawn = redrawn(release, len(table), lambda *_: None)
     assert drawn is not None
     assert np.array_equal(drawn.values, written, equal_nan=True)
+
+
+def test_rows_of_a_release_by_a_mechanism_that_went_are_drawn_as_ever() -> None:
+    # Its owners have paid for it: AIM went, and `fedkme match` refused each release by it.
+    table = Table(np.random.default_rng(2).integers(0, 3, (200, 2)).astype(np.float64))
+    schema = Schema(columns=tuple(Category(name=name, categories=("x", "y", "z")) for name in "ab"))
+    method = release_of_pool(SummarySettings(protocol="cells"), schema, 3, RELEASE_SHARE)
+    stored = counts_from_bytes(asyncio.run(method.ask(FreshNoise(table, schema, 1))))
+    settings = {**stored.settings, "mechanism": "aim", "ways": 2}
+    earlier = replace(stored, mechanism="aim", settings=settings).to_bytes()
+    assert len(redrawn(earlier, 50, lambda *_: None) or ()) == 50
+    files = method.finish(earlier, lambda *_: None).files
+    assert b"AIM" in files["synthetic.card.md"]
 
 
 def test_owners_with_most_rows_like_d_v_are_asked_and_few_of_them() -> None:
