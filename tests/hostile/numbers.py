@@ -21,7 +21,7 @@ from fedkme.tables.table import Table
 from fedkme.wire.v1 import owners_pb2, pooling_pb2, releases_pb2, summaries_pb2, types_pb2
 
 MessageT = TypeVar("MessageT", bound=Message)
-WIRE = tuple(each.DESCRIPTOR for each in (types_pb2, pooling_pb2, owners_pb2, summaries_pb2, releases_pb2))
+WIRE = tuple(each.DESCRIPTOR for each in (types_pb2, pooling_pb2, owners_pb2, releases_pb2, summaries_pb2))
 """Files of the contract; journals are never on the wire."""
 REALS = (
     0.0,
