@@ -71,13 +71,8 @@ async def summarize(
     await stream.write(pb.ConsumerMessage(request=request_to_wire(request.document.request)))
     with _reported_if_long(
         reporter, "", "the curator's plan; the curator asks owners first, who may have to approve the run"
-    ) as telling:
-
-        def answered() -> None:
-            telling.cancel()
-            heard()
-
-        plan = await _plan(messages, party.schema, reporter, answered)
+    ):  # also after words on stages: the last of them may be an approval of days
+        plan = await _plan(messages, party.schema, reporter, heard)
     phases.named(plan.run)
     phases.begin("offer")
     if plan.choice is not None and not plan.offered:
