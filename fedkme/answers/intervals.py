@@ -29,7 +29,7 @@ _STRIDE = 8
 """Stride of the search for the first place at which a noisy condition holds."""
 UNSURE = 0.5
 """Noise of all fine shares together, in its deviations, that may be rows in cells of no denoised share."""
-_STEPS, _DEVIATIONS, _MOST_SLACKS = 200, 2.0, 64
+_STEPS, _DEVIATIONS, _MOST_SLACKS = 50, 2.0, 64
 """Steps of the search for the best bound by fine bins; deviations of noise in it; bounds that are kept."""
 NOTHING = 1e-9
 """Relative size of rounding error."""
