@@ -7,10 +7,10 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast, get_args
+from typing import Any, ClassVar, Self, TypeVar, cast, get_args
 
 import typing_extensions
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import no_info_before_validator_function
@@ -52,6 +52,15 @@ class Settings(BaseModel):
     """Base of all settings: immutable; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    retired: ClassVar[Mapping[str, Any]] = {}
+    """Keys that earlier releases wrote, each with the value that means what happens now: left out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_retired(cls, values: Any) -> Any:
+        if not (cls.retired and isinstance(values, dict)):
+            return values
+        return {k: value for k, value in values.items() if k not in cls.retired or value != cls.retired[k]}
 
     @classmethod
     @typing_extensions.override
@@ -72,8 +81,6 @@ _OF_ROWS = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".xlsx")
 _FILES = {"columns": "a schema", "scenario": "a scenario", "policy": "an owner's configuration"}
 _FILES |= {"request": "a consumer's configuration", "label": "a schema"}
 """Kinds of files by tables that no other kind has."""
-
-
 UTF_8 = "utf-8-sig"
 """Encoding of files of settings, which some editors begin with a mark of byte order."""
 
@@ -179,9 +186,8 @@ def _explain(
     key = ".".join(path)[:_KEY] or "(top level)"
     if kind == "extra_forbidden":
         if len(path) == 1 and isinstance(values[path[0]], Mapping | list) and key in _FILES:
-            return ConfigError(
-                f"{source} is {_FILES[key]}: '{key}' is not a key here", "Give the other file."
-            )
+            cause = f"{source} is {_FILES[key]}: '{key}' is not a key here"
+            return ConfigError(cause, "Give the other file.")
         return ConfigError(f"{source}: '{key}' is not a key", _suggestion(model, path))
     if kind == "missing":
         return ConfigError(f"{source}: '{key}' is missing", "Add it.")
@@ -206,8 +212,8 @@ def _explain(
 
 def _weight(values: Mapping[str, Any], fault: ErrorDetails) -> tuple[int, bool]:
     """Depth of an error inside the user's values; at one depth, another kind of value says least."""
-    missing = fault["type"] == "missing"
-    return len(_written(values, fault["loc"], missing)), not fault["type"].endswith("_type")
+    path = _written(values, fault["loc"], fault["type"] == "missing")
+    return len(path), not fault["type"].endswith("_type")
 
 
 def _bound(context: Mapping[str, Any]) -> float | None:
@@ -249,16 +255,15 @@ def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -
     tables = [part for part in written[:-1] if part in names]  # a key's path has no names of elements
     if ".".join([*tables, written[-1]]) in paths:
         kinds = sorted(_kinds_with(model, tables, written[-1]))
-        hint = (
-            f"It belongs to {' or '.join(kinds)}." if kinds else "It belongs to another kind of this table."
-        )
+        hint = f"It belongs to {' or '.join(kinds) or 'another kind of this table'}."
         return hint if written[-1] != "rows" else f"{hint} The number of a summary's rows is 'p'."
     table = ".".join(tables)
     siblings = [path for path in paths if path.rpartition(".")[0] == table]
     inside = [path for path in paths if path.startswith(f"{table}.")]
     for candidates, likeness in ((siblings, 0.6), (inside, 0.65), (paths, 0.65)):
         last = sorted({path.rpartition(".")[2] for path in candidates})
-        if short := [path for path in candidates if _begins(path, written[-1])]:
+        begin = written[-1] if len(written[-1]) > 2 else "."  # `eps` of `epsilon`
+        if short := [path for path in candidates if path.rpartition(".")[2].startswith(begin)]:
             depth = min(path.count(".") for path in short)
             meant = [path for path in short if path.count(".") == depth]
             return "Did you mean {}?".format(" or ".join(f"'{path}'" for path in meant))
@@ -266,11 +271,6 @@ def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -
             meant = [path for path in candidates if path.rpartition(".")[2] == close]
             return "Did you mean {}?".format(" or ".join(f"'{path}'" for path in meant))
     return f"Known keys: {', '.join(siblings)}."
-
-
-def _begins(path: str, word: str) -> bool:
-    """Check whether a word of three letters or more is the begin of a path's last key: `eps` of `epsilon`."""
-    return len(word) > 2 and path.rpartition(".")[2].startswith(word)
 
 
 def _kinds_at(model: type[Settings] | Registry[Any], path: Sequence[str]) -> set[str]:

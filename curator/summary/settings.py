@@ -1,8 +1,8 @@
 """Settings of a summary run on the curator's side."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -23,20 +23,10 @@ MOST_DIMENSION = 512
 """Most coordinates in which a code book measures rows."""
 
 
-_RETIRED = {"landmarks": 0, "payouts": 0, "fill": "design"}
-"""Keys that earlier releases wrote, with the value that means what happens now."""
-
-
-def _without_retired(values: Any) -> Any:
-    if not isinstance(values, dict):
-        return values
-    return {key: value for key, value in values.items() if _RETIRED.get(key, ...) != value}
-
-
 class CellsSettings(Settings):
     """Settings of a summary by cells that the curator decides (docs/decisions/007)."""
 
-    _read = model_validator(mode="before")(_without_retired)
+    retired: ClassVar[Mapping[str, Any]] = {"fill": "design"}
 
     rho: float = Field(2.0, ge=1, le=10)
     """Rows that owners send for each row of the summary; the best rows are kept, and no owner is told
@@ -111,6 +101,8 @@ class FeatureSettings(Settings):
 class SummarySettings(Settings):
     """Settings of a summary that the curator decides; the consumer decides p, gamma and D_v's protection."""
 
+    retired: ClassVar[Mapping[str, Any]] = {"landmarks": 0, "payouts": 0}
+
     preset: Preset = "sound"
     """Source of the mechanisms that the settings leave out: `sound` derives them from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
@@ -147,7 +139,6 @@ class SummarySettings(Settings):
     def _fill(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        values = _without_retired(values)
         if values.get("protocol", AUTO) == AUTO and values.get("preset") == "published":
             values = {**values, "protocol": ALGORITHM3}
         if "auction" in values or "broadcast" in values:  # parts of Algorithm 3 name it

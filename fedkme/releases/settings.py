@@ -97,6 +97,13 @@ class ReleaseSettings(Settings):
     """The name of the method, in settings, owners' policies and ledgers."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages beyond the base installation that the method needs on the curator's host."""
+    retired: ClassVar[Mapping[str, Any]] = {
+        "basis": "cholesky",
+        "prior": False,
+        "generator": "table",
+        "ways": 3,
+    }
+    """As in all settings: open runs and files of earlier releases go on."""
 
     epsilon: Epsilon = 1.0
     """Epsilon of the whole release, for any one row of any owner (replace-one, the number of rows being
@@ -341,10 +348,6 @@ def release_settings(values: Mapping[str, Any]) -> ReleaseSettings:
     return validate(METHODS, values, "release")
 
 
-_GONE: Mapping[str, Any] = {"basis": "cholesky", "prior": False, "generator": "table", "ways": 3}
-"""Keys of 0.2.0 with the values that mean what is done now: its open runs go on."""
-
-
 def settings_from_json(text: str) -> ReleaseSettings:
     """Settings from one JSON object.
 
@@ -357,7 +360,7 @@ def settings_from_json(text: str) -> ReleaseSettings:
         values = None
     if not isinstance(values, dict):
         raise ConfigError("release: the settings are not one JSON object", "Send an object with a 'kind'.")
-    return release_settings({key: values[key] for key in values if _GONE.get(key, ...) != values[key]})
+    return release_settings(values)
 
 
 def settings_to_json(settings: ReleaseSettings) -> str:

@@ -20,6 +20,7 @@ from fedkme.releases.settings import (
     METHODS,
     Balog1Settings,
     GivenPoints,
+    ReleaseSettings,
     read_points,
     release_settings,
     settings_from_json,
@@ -127,3 +128,12 @@ def test_an_open_run_of_0_2_0_goes_on_if_it_means_what_is_done_now(text: str) ->
     assert settings_from_json(text % now) == settings_from_json(text.partition(",")[0] + "}")
     with pytest.raises(ConfigError, match="is not a key"):
         settings_from_json(text % "other")
+
+
+def test_keys_that_went_may_be_in_a_file_where_they_say_what_is_done_now() -> None:
+    # release.toml has every key: "repeat it" of each page failed once a key went, whatever it said.
+    now = release_settings({"kind": "marginals"})
+    for key, value in ReleaseSettings.retired.items():
+        assert release_settings({"kind": "marginals", key: value}) == now
+        with pytest.raises(ConfigError, match=f"'{key}' is not a key"):
+            release_settings({"kind": "marginals", key: "other"})
