@@ -182,11 +182,11 @@ def release_of(folder: Path, schema: Schema) -> bytes:
     Raises:
         DataError: the folder has no release, or one by another schema.
     """
-    stored = AskedFolder(folder).stored
-    if stored.schema.digest() != schema.digest():
+    release = AskedFolder(folder)
+    if release.stored.schema.digest() != schema.digest():
         cause = f"the release in {folder} is of rows by another schema"
         raise DataError(cause, "Name a release by the curator's 'schema_file'.")
-    return read_bytes(folder / RELEASE)
+    return release.data
 
 
 def redrawn(release: bytes, rows: int, tell: Tell) -> Table | None:
@@ -236,7 +236,8 @@ def _method_again(release: bytes, rows: int | None = None) -> Method:
         settings, schema, points = stored.settings, stored.schema, stored.public.get("z")
     changed = dict(settings)
     if changed.get("mechanism") == "aim":  # rows of its marginals are made as those of others
-        changed |= {"mechanism": "rounds", "ways": 3}
+        changed["mechanism"] = "rounds"
+        changed.pop("ways", None)
     if rows is not None:
         changed |= {"rows": rows} | ({"copies": 0} if "copies" in settings else {})
     wanted = settings_from_json(json.dumps(changed))

@@ -65,6 +65,13 @@ async def _answer_or_error(
         return error
 
 
+async def _report(answers: Sequence[asyncio.Task[Any]], waiting: Callable[[int, int], None]) -> None:
+    """Report from time to time how many owners have answered, until cancelled."""
+    while True:
+        await asyncio.sleep(WAITING_S)
+        waiting(sum(answer.done() for answer in answers), len(answers))
+
+
 def _is_unforeseen(answer: object) -> bool:
     return isinstance(answer, Exception) and not isinstance(answer, FedkmeError)
 
@@ -125,9 +132,11 @@ class Roster(Generic[Port]):
             # owners in this process never pause, so give others a chance to stop the run
             await asyncio.sleep(0)
             answers = [await answer for answer in calls]  # a task per owner would cost more than its answer
+        elif self.waiting is None:
+            answers = await asyncio.gather(*calls)
         else:
             tasks = [asyncio.ensure_future(answer) for answer in calls]
-            reporting = asyncio.ensure_future(self._report(tasks))
+            reporting = asyncio.ensure_future(_report(tasks, self.waiting))
             try:
                 answers = await asyncio.gather(*tasks)
             finally:
@@ -146,12 +155,6 @@ class Roster(Generic[Port]):
             else:
                 good[name] = answer
         return good
-
-    async def _report(self, answers: Sequence[asyncio.Task[Any]]) -> None:
-        """Report from time to time how many owners have answered, until cancelled."""
-        while self.waiting is not None:
-            await asyncio.sleep(WAITING_S)
-            self.waiting(sum(answer.done() for answer in answers), len(answers))
 
     def remove(self, round_number: int, name: str, error: FedkmeError) -> None:
         """Remove an owner from the run for good, with the error that says why."""

@@ -39,7 +39,7 @@ from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.plan import RELEASE_SHARE, share_for
 from fedkme.documents import Fault, RunDocument
 from fedkme.errors import ConfigError, FedkmeError, ProtocolError, StoreError, error_of
-from fedkme.exchange import CellsPlan
+from fedkme.exchange import CellsPlan, SummaryRequest
 from fedkme.ops.threads import in_thread
 from fedkme.wire.journals import run_document_to_bytes
 
@@ -118,11 +118,7 @@ class Agreement:
             if summary.cells.release is None:
                 cells = of_seeds(summary, schema, context.encoded_seeds, document.summary, seed)
             else:
-                if against := no_margins_reason(summary, document.summary):
-                    cause = f"cells are of a release that exists, and D_v gives no margins over it: {against}"
-                    raise ConfigError(cause, "Allow as many 'picks', or ask another curator.")
-                rows = await in_thread(lambda: context.pool_rows)
-                cells = await in_thread(cells_of_rows, summary, schema, rows, document.summary, seed)
+                cells = await self._of_existing_release(summary, document.summary, seed)
             with context.store.transaction():
                 self._keep(run, cells)
             self._show(run, cells)
@@ -139,6 +135,15 @@ class Agreement:
         except FedkmeError as error:
             self._note(run, fault=[error.code, error.cause, error.remedy])
             raise
+
+    async def _of_existing_release(
+        self, summary: SummarySettings, request: SummaryRequest, seed: int
+    ) -> PublicCells:
+        if against := no_margins_reason(summary, request):
+            cause = f"cells are of a release that exists, and D_v gives no margins over it: {against}"
+            raise ConfigError(cause, "Allow as many 'picks', or ask another curator.")
+        rows = await in_thread(lambda: self._context.pool_rows)
+        return await in_thread(cells_of_rows, summary, self._context.schema, rows, request, seed)
 
     def _keep(self, run: Run, cells: PublicCells, left: Sequence[Fault] = ()) -> None:
         """Put the cells into the plan on disk, in the transaction that charges their cost."""

@@ -57,17 +57,25 @@ class AskedFolder:
     folder: Path
 
     @cached_property
+    def data(self) -> bytes:
+        """Released numbers of the folder, as they were written.
+
+        Raises:
+            DataError: the folder has no release.
+        """
+        path = self.folder / RELEASE
+        remedy = "Give the folder of a release, a simulation's or a consumer's 'output'."
+        with on_disk(f"{path} cannot be read", remedy, DataError):
+            return read_bytes(path)
+
+    @cached_property
     def stored(self) -> Comparable:
         """The release of the folder.
 
         Raises:
             DataError: the folder has no release, or one of an unknown method.
         """
-        path = self.folder / RELEASE
-        remedy = "Give the folder of a release, a simulation's or a consumer's 'output'."
-        with on_disk(f"{path} cannot be read", remedy, DataError):
-            data = read_bytes(path)
-        return _stored(data, str(path))
+        return _stored(self.data, str(self.folder / RELEASE))
 
     @cached_property
     def evidence(self) -> Evidence:
