@@ -103,7 +103,7 @@ class ReleaseSettings(Settings):
         "generator": "table",
         "ways": 3,
     }
-    """As in all settings: open runs and files of earlier releases go on."""
+    """Keys that went, as in all settings: open runs and files of earlier releases go on."""
 
     epsilon: Epsilon = 1.0
     """Epsilon of the whole release, for any one row of any owner (replace-one, the number of rows being
