@@ -28,7 +28,7 @@ SURE = 1.0 - 3.0 * DOUBT
 _STRIDE = 8
 """Stride of the search for the first place at which a noisy condition holds."""
 UNSURE = 0.5
-"""Noise of all fine shares together, in its deviations, that may be rows in cells of no denoised share."""
+"""Deviations of the noise of all fine shares by which their sum is raised: an empty cell may have rows."""
 _STEPS, _DEVIATIONS, _MOST_SLACKS = 50, 2.0, 64
 """Steps of the search for the best bound by fine bins; deviations of noise in it; bounds that are kept."""
 NOTHING = 1e-9
