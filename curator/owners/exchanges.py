@@ -223,4 +223,6 @@ async def _ask_soon(connection: Connection, directive: Directive, kind: type[Ans
             return await _ask(connection, directive, kind)
     except TimeoutError:
         cause = f"{connection.name}: no answer about a head within {HEAD_S:g} s"
-        raise OwnerLostError(cause, "Look at the owner's host; the result does not need the answer.") from None
+        raise OwnerLostError(
+            cause, "Look at the owner's host; the result does not need the answer."
+        ) from None

@@ -4,10 +4,29 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedkme.errors import ConnectionFailedError, MissingDependencyError
+
+STARTS = 3
+"""Attempts at starting a node of Ray, which gives up after 30 s: the next one finds its files in memory."""
+
+
+def started(start: Callable[[], Any]) -> Any:
+    """Call what starts a node of Ray, again where the node was not up in time, as on a busy machine.
+
+    Raises:
+        TimeoutError: it was not up in any of `STARTS` attempts.
+    """
+    for _ in range(STARTS):
+        try:
+            return start()
+        except Exception as error:
+            if type(error) is not Exception:  # Ray has no type of its own for a node that is late
+                raise
+            late = error
+    raise TimeoutError(str(late))
 
 
 @contextlib.contextmanager
@@ -36,7 +55,7 @@ def connected(address: str | None = None) -> Iterator[Any]:
     # Ray prints a node's death to standard output, where a command prints its result, such as JSON.
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            started(lambda: ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR))
         except (OSError, RuntimeError, ValueError) as error:
             first = str(error).partition("\n")[0].rstrip(".")
             where = address or "this machine"

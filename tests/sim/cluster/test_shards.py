@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,12 +22,19 @@ from curator.run.summary_record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.directives import Directive, Limits, Refusal, ShowHead
-from fedkme.errors import ConfigError, DataError, MissingDependencyError, MissingOwnersError, OwnerLostError
+from fedkme.errors import (
+    ConfigError,
+    ConnectionFailedError,
+    DataError,
+    MissingDependencyError,
+    MissingOwnersError,
+    OwnerLostError,
+)
 from fedkme.heads.files import lines_of
 from fedkme.store import Store
 from sim.cluster.connections import ActorLostError, UnknownOutcomeError
 from sim.cluster.parties import shards_of
-from sim.cluster.session import connected
+from sim.cluster.session import STARTS, connected
 from sim.cluster.shard import OwnerShard, RowsRecipe, ShardPlan, rows_of_scenario
 from sim.config import load_simulation
 from sim.engines.inprocess import (
@@ -242,6 +250,27 @@ def test_a_shard_that_cannot_open_says_why() -> None:
     other = OwnerShard(replace(plan, version="0.0")).open()
     assert isinstance(other, Refusal)
     assert "and the driver 0.0" in other.cause
+
+
+def test_a_node_that_is_late_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ray waits 30 s for a node, whatever the machine does beside, and raises a bare Exception then.
+    late, ends = Exception("The current node timed out during startup."), [1, 0]
+
+    def init(**_: Any) -> None:
+        if ends.pop(0):
+            raise late
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=init, shutdown=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with connected():
+        assert not ends
+    ends += [1] * STARTS
+    with (
+        pytest.raises(ConnectionFailedError, match="at this machine: The current node timed out"),
+        connected(),
+    ):
+        pass
+    assert not ends
 
 
 def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

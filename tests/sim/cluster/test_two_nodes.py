@@ -21,7 +21,7 @@ from tests.sim.cluster.two_nodes import OWNERS, settings_of, summarize, sweep_ru
 from tests.system.launches import write_own_files
 
 IN_A_NAMESPACE = ("unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
-LONGEST_S = 300
+LONGEST_S = 480
 
 
 def why_not() -> str:

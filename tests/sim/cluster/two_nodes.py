@@ -18,7 +18,7 @@ from typing import Any
 
 from fedkme.store import Store
 from sim.cluster.parties import owners_in_actors
-from sim.cluster.session import connected
+from sim.cluster.session import connected, started
 from sim.cluster.shard import rows_of_scenario
 from sim.config import SimulationSettings, load_simulation
 from sim.engines.inprocess import Hear, KeptRecords, SimulatedMarket, run_in_process, silent
@@ -96,16 +96,24 @@ async def lose_a_node(node: Any, file: Path) -> dict[str, Any]:
     return {"whole": whole, "cut": cut, "said": lines, "rows": rows_found}
 
 
-def main(file: Path, outcome: Path) -> None:
-    """Start two nodes, do everything, and write what came of it as JSON."""
+def two_nodes() -> tuple[Any, Any]:
+    """Start a cluster of two nodes; the cluster, and its second node."""
     from ray import cluster_utils
 
-    head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": STORE}
-    cluster: Any = cluster_utils.Cluster(
-        initialize_head=True, head_node_args={**head, "_system_config": QUICK_VERDICT}
-    )
+    size: dict[str, Any] = {"num_cpus": 1, "object_store_memory": STORE}
+    head = {**size, "include_dashboard": False, "_system_config": QUICK_VERDICT}
+    cluster: Any = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
     try:
-        node = cluster.add_node(num_cpus=1, object_store_memory=STORE)
+        return cluster, cluster.add_node(**size)
+    except BaseException:
+        cluster.shutdown()
+        raise
+
+
+def main(file: Path, outcome: Path) -> None:
+    """Start two nodes, do everything, and write what came of it as JSON."""
+    cluster, node = started(two_nodes)
+    try:
         with connected(cluster.address):
             outcome.write_text(json.dumps(asyncio.run(lose_a_node(node, file))), encoding="utf-8")
     finally:
