@@ -203,23 +203,27 @@ class Requests:
             return None
         if before.document.asks_the_same(document):
             return before
-        if before.status == OPEN:
-            if (plan := before.document.plan) is not None:
-                raise errors.ConfigError(
-                    f"{document.output} waits for another summary, {plan.run}, for which D_v has paid",
-                    "Repeat it with its settings and D_v, give it up by `fedkme consumer cancel`, or choose "
-                    "another 'output'.",
-                )
-            before.end(ENDED)
+        if before.status == OPEN and (plan := before.document.plan) is not None:
+            raise errors.ConfigError(
+                f"{document.output} waits for another summary, {plan.run}, for which D_v has paid",
+                "Repeat it with its settings and D_v, give it up by `fedkme consumer cancel`, or choose "
+                "another 'output'.",
+            )
         return None
 
     def begin(self, document: RequestDocument) -> KeptRequest:
-        """Store a new request.
+        """Store a new request; it replaces an open one for the same folder, for which D_v has paid nothing.
 
         Raises:
             StoreError: the request could not be stored.
         """
-        self._store.open_run(document.name, self.consumer, request_document_to_bytes(document))
+        before = self.last(document.output)
+        with self._store.transaction():
+            if before is not None and before.status == OPEN and before.document.plan is None:
+                self._store.update_run(before.document.name, status=ENDED, ended=True)
+                replaced = before.document.request.request_id
+                document = replace(document, request=replace(document.request, replaces=replaced))
+            self._store.open_run(document.name, self.consumer, request_document_to_bytes(document))
         return KeptRequest(self, document)
 
     def heads(self, identity: Callable[[], Identity | None]) -> HeadLog:

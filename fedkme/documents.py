@@ -117,12 +117,13 @@ class RequestDocument:
         return self.request.request_id.hex()
 
     def asks_the_same(self, other: RequestDocument) -> bool:
-        """Check whether another document is of the same request over the same D_v, but for its id.
+        """Check whether another document is of the same request over the same D_v, but for its ids.
 
         A request of an earlier release says nothing of margins.
         """
-        same = replace(other.request, request_id=self.request.request_id, margins=self.request.margins)
-        return (self.request, self.data) == (same, other.data)
+        own = self.request
+        same = replace(other.request, request_id=own.request_id, margins=own.margins, replaces=own.replaces)
+        return (own, self.data) == (same, other.data)
 
     def planned(self, plan: Plan) -> bool:
         """Check whether the offer was made for this very plan, as far as it depends on it."""

@@ -37,6 +37,8 @@ class SummaryRequest:
         count_deviation: deviation of the noise on each count of D_v by cells, if the noise is Gaussian; 0:
             the noise is discrete Laplace, by the owners' epsilon.
         margins: most margins that D_v gives over a model of the pool; 0: none, as in earlier releases.
+        replaces: `request_id` of this consumer's request that the new one replaces, and whose run the curator
+            cancels if D_v has paid nothing for it; empty: none.
     """
 
     consumer: str
@@ -48,6 +50,7 @@ class SummaryRequest:
     labelled: bool = False
     count_deviation: float = 0.0
     margins: int = 0
+    replaces: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

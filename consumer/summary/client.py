@@ -18,7 +18,7 @@ from consumer.summary.offers import Summary, finish
 from consumer.summary.party import ConsumerParty
 from consumer.summary.received import ReceivedRows, load_validation
 from fedkme.documents import RequestDocument
-from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError, StoreError
+from fedkme.errors import CancelledRunError, ConnectionFailedError, FedkmeError, ProtocolError, StoreError
 from fedkme.exchange import Plan
 from fedkme.heads.log import Head
 from fedkme.ledgers.data_files import units_of
@@ -267,7 +267,15 @@ def _current_request(
     if request is None or (request.status == RECEIVED and not (settings.output / SUMMARY).exists()):
         if settings.trains(party.schema):
             require_models()
-        return party.ask(document)
+        request = party.ask(document)
+        if request.document.request.replaces:
+            given_up = CancelledRunError(
+                f"the earlier request for {settings.output} is given up, with nothing of D_v sent: this "
+                "command or this release asks otherwise",
+                "For both summaries, repeat the earlier command with another 'output'.",
+            )
+            reporter.say("warning", line=str(given_up), code=given_up.code)
+        return request
     plan = request.document.plan
     reporter.say("resumed", run="" if plan is None else plan.run)
     return request

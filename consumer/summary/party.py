@@ -23,8 +23,7 @@ from consumer.summary.offers import (
     margins_within,
     shared_events,
 )
-from fedkme.cells.menu import no_picks_words
-from fedkme.cells.projection import spec_for
+from fedkme.cells.menu import WITHOUT_PICKS
 from fedkme.documents import RequestDocument
 from fedkme.errors import FedkmeError, LedgerError
 from fedkme.exchange import Offer, Plan
@@ -112,17 +111,13 @@ class ConsumerParty:
             if plan.cells is None:
                 whose, planned = f"{validation_of(consumer)} towards {OWNERS}", target_event(request.target)
                 warn_of_unbounded(request.privacy, whose, [planned], partial(self.warn, plan.run))
-            elif not request.picks and (line := self._no_picks()):
-                self.warn(plan.run, line)
+            elif not request.picks and plan.cells.menu is not None:  # without a menu the curator warned
+                self.warn(plan.run, f"'picks' = 0: {WITHOUT_PICKS}. Leave out 'picks'")
             gate = ConsumerGate(consumer)
             offer = make_offer(plan, request, self.schema, self.validation, self.noise_for, gate, keys, gifts)
             return offer, keys
 
         return stored.offer(plan, draw)
-
-    def _no_picks(self) -> str:
-        """Cost of picking nothing; empty where D_v could pick nothing anyway."""
-        return no_picks_words("picks", spec_for(self.schema, 0), self.schema)
 
     def _spent(self) -> list[Disclosure]:
         """Disclosures of D_v that its budget counts."""

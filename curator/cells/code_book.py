@@ -174,11 +174,8 @@ def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) 
     return picks, least if cells.pick_share is None else cells.pick_share
 
 
-def no_menu_reason(settings: SummarySettings, schema: Schema, coalitions: bool = False) -> str:
-    """Reason why the plan has no menu although `cells.picks` is set, with the remedy; empty where it may.
-
-    With 0 picks it says what these cost.
-    """
+def picks_warning(settings: SummarySettings, schema: Schema, coalitions: bool = False) -> str:
+    """Warning about `cells.picks`: what 0 costs, or why another number has no effect; else empty."""
     cells, spec = settings.cells, spec_for(schema, 0, settings.cells.dimension)
     if cells.picks == 0:
         return no_picks_words("cells.picks", spec, schema)

@@ -11,7 +11,7 @@ import numpy as np
 from curator.cells.orders import USABLE, Orders, uniform_rows, whole_rows
 from fedkme.arrays import IntArray
 
-LEAST_ORDER = 25
+MARGINS_ORDER = 25
 """Rows that each asked owner sends, about."""
 
 
@@ -31,7 +31,7 @@ def orders_by_density(counts: IntArray, sizes: IntArray, total: int, absent: flo
     by_size = sizes / max(int(sizes.sum()), 1)
     weights = alike / alike.sum() if alike.sum() > 0 else by_size
     masses = (1.0 - uniform) * weights + uniform * by_size
-    masses[np.argsort(-masses, kind="stable")[max(1, total // LEAST_ORDER) :]] = 0.0
+    masses[np.argsort(-masses, kind="stable")[max(1, total // MARGINS_ORDER) :]] = 0.0
     wanted = total * masses / max(float(masses.sum()), 1e-12)
     rows = whole_rows(np.minimum(wanted, USABLE * sizes), sizes - drawn, total) + drawn
     cells = np.zeros((len(sizes), 2))

@@ -122,7 +122,9 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         found = self._runs.asked_before(message.name, message.request_id)
         if found is None:
             self._admission.check_open()
-            found = self._preparation.open_summary(summaries.request_from_wire(message))
+            request = summaries.request_from_wire(message)
+            self._runs.give_up(request.consumer, request.replaces)
+            found = self._preparation.open_summary(request)
         run = call.run = _summary(found)
         plan = await self._planned(call.stream, run, message.stages)
         await self._tell_plan(call.stream, plan, version)

@@ -19,9 +19,9 @@ from curator.cells.code_book import (
     PublicCells,
     cells_from_json,
     counted,
-    no_menu_reason,
     of_owners,
     of_seeds,
+    picks_warning,
     sketch_invitation,
 )
 from curator.cells.pool_model import cells_of_rows, margins_help, no_margins_reason, of_release
@@ -192,7 +192,7 @@ class Agreement:
 
     def _warn_of_picks(self, run: Run, coalitions: bool) -> None:
         summary = self._context.summary_of(run.document)
-        if line := no_menu_reason(summary, self._context.schema, coalitions):
+        if line := picks_warning(summary, self._context.schema, coalitions):
             self._context.say("warning", run=run.name, round=0, line=line)
 
     async def _sketched(self, run: Run, attempt: dict[str, Any], here: Sequence[str]) -> None:

@@ -157,6 +157,12 @@ class RunQueue:
         name = self._store.get(_request_key(consumer, request_id))
         return None if name is None else self.find(name.decode())
 
+    def give_up(self, consumer: str, request_id: bytes) -> None:
+        """Cancel the run of a consumer's earlier request that still waits for the consumer's offer."""
+        run = self.asked_before(consumer, request_id)
+        if run is not None and run.status == "asked":
+            self.close(run, "cancelled")
+
     def _with_rows(self, run: str, document: RunDocument) -> RunDocument:
         """Add the stored rows of D_v to a document, if there are any."""
         stored, offer = self._store.get(_ROWS + run), document.offer

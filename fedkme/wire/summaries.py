@@ -38,6 +38,7 @@ _REQUEST = FieldCodec(
     rows=Field(int, _some),
     gamma=Field(float, float, optional=True),
     count_deviation=Field(float, _deviation),
+    replaces=Field(bytes, lambda request_id: request_id[:64]),
 )
 
 

@@ -224,6 +224,20 @@ async def test_requests_without_g(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("foreseen")
+async def test_a_request_cancels_the_unpaid_one_that_it_replaces(tmp_path: Path) -> None:
+    async with services(tmp_path) as at:
+        for number, name in enumerate(("consumer", "other", "consumer")):
+            await talk(at, asked(number, name=name))
+        for number, replaced in ((3, 0), (4, 1), (5, 99)):  # its own; another consumer's; nobody's
+            assert (await talk(at, asked(number, replaces=b"%016d" % replaced)))[0].HasField("plan")
+        assert fault_in(await talk(at, asked(6, replaces=b"x" * 2**16, rows=0))).code
+        status = {
+            name: run.status for name in map("run-{}".format, range(1, 7)) if (run := at.runs.find(name))
+        }
+    assert status == {"run-1": "cancelled"} | {f"run-{number}": "asked" for number in range(2, 7)}
+
+
+@pytest.mark.usefixtures("foreseen")
 async def test_g_is_taken_once(tmp_path: Path) -> None:
     # Two calls of one request race: what came first is what the run is a function of, in memory and on disk.
     other = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[1] * DIMENSION))

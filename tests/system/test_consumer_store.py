@@ -27,12 +27,14 @@ from consumer.summary.forms import REPEATS, WEIGHTED
 from fedkme.durable import replace
 from fedkme.errors import (
     BudgetError,
+    CancelledRunError,
     ConfigError,
     FedkmeError,
     MissingDependencyError,
     NotJudgedError,
     StoreError,
 )
+from fedkme.exchange import Plan
 from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import read_ledger
@@ -43,6 +45,7 @@ from fedkme.tables.schema import Label, Schema
 from fedkme.wire import codecs
 from fedkme.wire.journals import request_document_from_bytes
 from fedkme.wire.v1 import owners_pb2
+from fedkme.wire.v1 import summaries_pb2 as pb
 from tests.hostile.labs import Hostile, lab, plan
 from tests.system.launches import read_json
 from tests.system.market import SCHEMA, Ear, market, rows
@@ -278,3 +281,33 @@ async def test_a_request_is_of_one_d_v_and_is_given_up_by_cancelling_it(tmp_path
         await cancelled
         await at.consumer(7)
     assert draws(tmp_path) == 2
+
+
+async def test_a_command_that_asks_otherwise_gives_up_an_unpaid_request_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # By hand: after an upgrade the request was dropped without a word, and its run stayed "asked" for good.
+    planned, hear_plan = asyncio.Event(), consumer.summary.client._plan
+
+    async def planned_only(*arguments: Any) -> Plan:
+        await hear_plan(*arguments)
+        planned.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        with monkeypatch.context() as patch:
+            patch.setattr(consumer.summary.client, "_plan", planned_only)
+            first = at.consumer(5)
+            await asyncio.wait([first, asyncio.ensure_future(planned.wait())], return_when="FIRST_COMPLETED")
+            first.cancel()
+            await asyncio.wait([first])
+        ear = Ear()
+        await at.consumer(7, ear=ear)
+        async with at.summaries() as stub:
+            listed = await stub.ListRuns(pb.RunQuery(name="consumer"))
+    assert [run.status for run in listed.runs] == ["cancelled", "complete"]
+    (line,) = (fields["line"] for event, fields in ear.said if fields.get("code") == CancelledRunError.code)
+    assert "earlier request" in line
+    assert "another 'output'" in line

@@ -36,7 +36,7 @@ class ConsumerMessage(_message.Message):
     def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., reference: _Optional[bytes] = ..., with_validation: bool = ..., picks: _Optional[_Iterable[int]] = ..., validation_classes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SummaryRequest(_message.Message):
-    __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id", "labelled", "count_deviation", "margins", "stages")
+    __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id", "labelled", "count_deviation", "margins", "stages", "replaces")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class SummaryRequest(_message.Message):
     COUNT_DEVIATION_FIELD_NUMBER: _ClassVar[int]
     MARGINS_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
     versions: _types_pb2.VersionRange
     rows: int
     schema_digest: str
@@ -61,7 +62,8 @@ class SummaryRequest(_message.Message):
     count_deviation: float
     margins: int
     stages: bool
-    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: bool = ..., validation_rows: _Optional[int] = ..., name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., labelled: bool = ..., count_deviation: _Optional[float] = ..., margins: _Optional[int] = ..., stages: bool = ...) -> None: ...
+    replaces: bytes
+    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: bool = ..., validation_rows: _Optional[int] = ..., name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., labelled: bool = ..., count_deviation: _Optional[float] = ..., margins: _Optional[int] = ..., stages: bool = ..., replaces: _Optional[bytes] = ...) -> None: ...
 
 class RunQuery(_message.Message):
     __slots__ = ("name", "run")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pytest
 
 from consumer.requests import DONE, Requests
@@ -20,7 +18,7 @@ from curator.runs.summary_families import declared_noise
 from curator.summary.settings import SummarySettings
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.cells.repeated_requests import costs_of_asks
-from fedkme.errors import BudgetError, FedkmeError
+from fedkme.errors import BudgetError
 from fedkme.exchange import CellsPlan, Offer
 from fedkme.margins.density import even_density
 from fedkme.margins.model import PoolModel, make_model
@@ -31,9 +29,8 @@ from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.store.sqlite import SqliteStore
-from fedkme.tables.schema import Category, Schema
-from fedkme.tables.table import Table
 from fedkme.wire.summaries import request_from_wire, request_to_wire
+from tests.hostile import test_lying_plans as lying_plans
 from tests.hostile.labs import plan
 from tests.owner.consent.host import Clockwork
 from tests.system.market import SCHEMA, rows
@@ -177,20 +174,14 @@ def test_the_curator_takes_cells_by_the_noise_that_it_is_told() -> None:
         assert validation_epsilon(settings, request.count_deviation) == pytest.approx(epsilon, abs=1e-3)
 
 
-@pytest.mark.parametrize(("names", "picks", "lines"), [(("a", "b"), 0, 1), (("a", "b"), 4, 0), ((), 0, 0)])
-def test_a_request_without_picks_says_what_that_costs(names: tuple[str, ...], picks: int, lines: int) -> None:
-    jobs = [Category(name="job", categories=names)] if names else []
-    schema = Schema(columns=(*SCHEMA.columns, *jobs))
+@pytest.mark.parametrize(("menu", "picks", "lines"), [(True, 0, 1), (True, 4, 0), (False, 0, 0)])
+def test_a_request_without_picks_says_what_that_costs(menu: bool, picks: int, lines: int) -> None:
+    # A plan without a menu comes of a curator without picks, which has said so itself: once is enough.
     lab, said = Lab(), list[str]()
     request = lab.party.request.model_copy(update={"picks": picks})
-    values = np.column_stack([lab.party.validation.values, *[np.zeros(30)] * len(jobs)])
-    party = replace(
-        lab.party,
-        request=request,
-        schema=schema,
-        validation=Table(values),
-        warn=lambda _, line: said.append(line),
-    )
-    with contextlib.suppress(FedkmeError):  # the plan is of another schema
-        party.offer(party.ask(party.document(Path("out"))), plan(1, "run-1"))
+    party = replace(lab.party, request=request, warn=lambda _, line: said.append(line))
+    planned = lying_plans.plan()
+    assert planned.cells is not None
+    cells = replace(planned.cells, menu=planned.cells.menu if menu else None)
+    party.offer(party.ask(party.document(Path("out"))), replace(planned, cells=cells))
     assert sum("'picks' = 0" in line for line in said) == lines

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from audit.in_memory import FreshNoise
-from curator.cells.density_orders import LEAST_ORDER, orders_by_density
+from curator.cells.density_orders import MARGINS_ORDER, orders_by_density
 from curator.cells.orders import USABLE
 from curator.cells.pool_model import margins_help, no_margins_reason, release_of_pool
 from curator.run.release_record import redrawn
@@ -127,7 +127,7 @@ def test_owners_with_most_rows_like_d_v_are_asked_and_few_of_them() -> None:
     assert (orders.rows <= sizes).all()
     assert orders.rows[0] > 80
     assert orders.rows[2] == orders.rows[4] == 0
-    assert (orders.rows > 0).sum() <= 100 // LEAST_ORDER
+    assert (orders.rows > 0).sum() <= 100 // MARGINS_ORDER
     assert orders.cells.tolist() == [[0.0, float(rows > 0)] for rows in orders.rows]
     assert orders.weights.sum() == pytest.approx(1.0)
     assert orders.dropped == 0.25

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from curator.cells.code_book import no_menu_reason, picking
+from curator.cells.code_book import picking, picks_warning
 from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.exchange import SummaryRequest
 from fedkme.tables.schema import Category, Numeric, Schema
@@ -55,7 +55,7 @@ def test_picks_without_a_menu_are_reported_with_a_remedy() -> None:
 
     def reason(schema: Schema, cells: dict[str, int | str], coalitions: bool = False) -> str:
         settings = SummarySettings.model_validate({"protocol": "cells", "cells": cells})
-        return no_menu_reason(settings, schema, coalitions)
+        return picks_warning(settings, schema, coalitions)
 
     assert reason(numbers, {"picks": 2, "dimension": 3}) == (
         "'cells.picks' = 2 has no effect, D_v picks no direction: 5 encoded columns, mostly numbers, are "
