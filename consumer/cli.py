@@ -30,7 +30,7 @@ from fedkme.store import open_store
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import load_schema
 from fedkme.verbs import AsJson, LedgerFile, Verbs, print_json, print_result
-from fedkme.verdict import CANNOT_TELL, GRADES, USES, lines_of
+from fedkme.verdict import GRADES, USES, lines_of
 
 
 def received_summary(settings: ConsumerSettings) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _verdict_in(card: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         plain = json.loads(read_text(card))["verdict"]
         grades, reasons = (dict(plain.get(key) or {}) for key in ("grades", "reasons"))
-        if plain["grade"] in GRADES and {*grades.values()} <= {*GRADES, CANNOT_TELL}:
+        if plain["grade"] in GRADES and {*grades.values()} <= {*GRADES}:
             return {
                 "grade": plain["grade"],
                 "sentence": one_line(plain["sentence"]),

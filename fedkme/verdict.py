@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from fedkme.pages.html import judged
 
-Grade = Literal["good", "fair", "poor"]
-GRADES: tuple[Grade, ...] = ("good", "fair", "poor")
-CANNOT_TELL = "cannot tell"
+Grade = Literal["good", "fair", "cannot tell", "poor"]
+GRADES: tuple[Grade, ...] = ("good", "fair", "cannot tell", "poor")
+CANNOT_TELL: Literal["cannot tell"] = "cannot tell"
 """Grade of a form or use where nothing that was measured supports another."""
 FORMS: Mapping[str, str] = {"weighted": "with weights", "repeats": "with repeats", "alike": "as rows alike"}
 """Forms of a summary, in words."""
@@ -21,8 +21,9 @@ USES = ("columns", "pairs", "models", "questions")
 """Uses of a release: distributions of single columns and of two columns, models, answers."""
 MEANINGS: Mapping[str, str] = {
     "good": "about as near to the consumer's rows as equally many fresh rows of their kind",
-    "fair": "usable, but equally many fresh rows of the consumer's kind may be much nearer",
-    "poor": "far from the consumer's rows; equally many fresh rows of their kind would be much nearer",
+    "fair": "usable, but equally many fresh rows of the consumer's kind may be nearer",
+    CANNOT_TELL: "the consumer has too few rows to show how near these are",
+    "poor": "far from the consumer's rows; equally many fresh rows of their kind would be nearer",
 }
 """Grades of a summary, for a first reader; no number about D_v."""
 
@@ -84,10 +85,12 @@ def _good_for(verdict: Mapping[str, Any]) -> Iterator[str]:
         yield f"{verdict['grade'].capitalize()}: {verdict['sentence']}."
         return
     kinds = FORMS if grades.keys() & FORMS.keys() else dict.fromkeys(USES, "")
-    for place, grade in enumerate(g for g in (*GRADES, CANNOT_TELL) if g in grades.values()):
+    order = GRADES if kinds is FORMS else sorted(GRADES, key=lambda grade: grade == CANNOT_TELL)
+    for place, grade in enumerate(name for name in order if name in grades.values()):
         names = [name for name in kinds if grades.get(name) == grade]
         if kinds is FORMS:
-            where = "in every form" if len(names) == len(grades) > 1 else _and([FORMS[n] for n in names])
+            each = "in any form" if grade == CANNOT_TELL else "in every form"
+            where = each if len(names) == len(grades) > 1 else _and([FORMS[name] for name in names])
             doubted = grade == "fair" and verdict.get("doubts")  # it may have been good
             meaning = "usable" if doubted else MEANINGS[grade]
             yield f"{grade.capitalize()} {where}" + ("." if place else f": {meaning}.")

@@ -125,7 +125,8 @@ def cross_validated(
         moved = own - at_rows[form]
         of_rows = 4.0 * float((np.bincount(person, moved - moved.mean()) ** 2).sum())
         estimate = float(squared[form] - 2.0 * at_rows[form].mean() + own.mean())
-        return UnseenDistance(estimate, math.sqrt(of_rows / m**2 + of_pairs / m**4))
+        excess = (1.0 - float(own.mean())) / m / (count - 1)
+        return UnseenDistance(estimate, math.sqrt(of_rows / m**2 + of_pairs / m**4), excess)
 
     return unseen(0), unseen(1), unseen(2)
 
@@ -257,8 +258,8 @@ def judge_tables(
     theirs, is_pool = validation.labels, pool is not None
     estimates = cross_validated(rows, against.validation, p, labels, theirs, is_pool, persons)
     unseen = estimates or (None, None, None)
-    figures = zip(names, evaluations, forms.effective, classes, unseen, strict=True)
-    qualities = {name: FormQuality(of.mmd2, size, shares, law) for name, of, size, shares, law in figures}
+    figures = zip(names, evaluations, classes, unseen, strict=True)
+    qualities = {name: FormQuality(of.mmd2, shares, law) for name, of, shares, law in figures}
     verdict = verdict_on(qualities, by, added=added_names(schema))
     doubts = [*doubts_of({"the consumer": validation.reading}, {"the consumer": len(validation)}), *doubts]
     verdict = QualityVerdict(**at_most_fair(asdict(verdict), doubts))

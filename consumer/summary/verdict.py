@@ -2,34 +2,39 @@
 
 A grade is about rows of D_v's law that nobody has seen. Of p rows drawn from the law that D_v's m rows were
 drawn from, the expected MMD^2 to the law is (1 - k) / p, k the mean kernel of two different rows: a consumer
-that could draw more rows of its own would get this distance. **Good** is a test: MMD^2 of the form to the
-law is at most `PROMISE` times that. A form that is farther passes once in twenty at most, as its estimate by
-rows of D_v that it was not fitted to (`judging.cross_validated`) must be `CERTAIN` deviations below. D_v
-itself says nothing of the kind, as the forms are fitted to it. Without an estimate no form is good.
+that could draw more rows of its own would get this distance. Each grade is a one-sided test at 95 %, by rows
+of D_v that a form was not fitted to (`judging.cross_validated`); D_v itself says little, as the forms are
+fitted to it. **Good**: MMD^2 of the form to the law is at most `PROMISE` times that of p fresh rows.
+**Fair**: at most `FAIR_PROMISE` times. **Poor**: it is more than `PROMISE` times, and not shown to be fair.
+A form of which none of these can be shown has the grade "cannot tell".
 
-**Fair** is an estimate: MMD^2 to D_v of p fresh rows is (1 - k) (1/p + 1/m) on average, and a form is fair
-up to `FAIR` times that, either by the estimate for unseen rows or with a charge for few rows that carry the
-weight: a form of effective sample size e is charged (1 - k) (1/e - 1/p), the excess variance of a mean of e
-rows over one of p rows.
+**Without an estimate** (few rows of D_v) a form can be poor alone. Let d be its distance to D_v's mean
+embedding, d^2 its MMD^2 to D_v. Its distance to the law is at least d minus that of D_v's mean from the law,
+however the form was fitted. The square of the latter is a weighted sum of squared normal variables with the
+mean (1 - k) / m for many rows, and exceeds `FARTHEST` times this mean once in twenty at most, whatever the
+weights are (Szekely and Bakirov 2003).
 
-lab/results/verdicts.md has how often the promise held on layouts that the test was not chosen on. The kernel
+lab/results/verdicts.md has how often grades held on layouts that the tests were not chosen on. The kernel
 reads columns and no labels: shares of classes have a yardstick of their own (`judging.classes_apart`).
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass
 
 from fedkme.tables.numbers import CLIPPED
 from fedkme.tables.table import Reading
-from fedkme.verdict import GRADES, Grade, QualityVerdict, at_most_fair
+from fedkme.verdict import CANNOT_TELL, GRADES, Grade, QualityVerdict, at_most_fair
 
 PROMISE = 1.5
 """MMD^2 of a good form to the law of D_v, at most, over that of p fresh rows."""
+FAIR_PROMISE = 3.0
+"""MMD^2 of a fair form to the law of D_v, at most, over that of p fresh rows."""
 CERTAIN = 1.645
-"""Deviations of the estimate for unseen rows that a good form is below `PROMISE`: one in twenty is beyond."""
-FAIR = 2.0
-"""MMD^2 over the yardstick up to which a summary is fair."""
+"""Deviations of the estimate for unseen rows between it and the end of a one-sided interval at 95 %."""
+FARTHEST = 3.84
+"""95 % quantile of a squared normal variable."""
 LOSS = 1.1
 """Ratio of MMD^2 to that of uniform rows above which a run is behind; draws of uniform rows differ as
 much."""
@@ -37,21 +42,33 @@ LOST = 0.1
 """Share of the yardstick by which a run must be behind to have lost; less says nothing about D_v's law."""
 CHANCE = 5.0
 """Distance of class shares that serves as yardstick; fresh rows exceed MIXED times it once in a hundred."""
-MIXED = 1.25
-"""Distance of class shares over CHANCE above which a form is not good."""
+MIXED, APART = 1.25, 2.0
+"""Distances of class shares over CHANCE above which a form is not good, and above which it is poor."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnseenDistance:
-    """MMD^2 of a form to the law of D_v: an estimate by rows that it was not fitted to, and its deviation."""
+    """MMD^2 of a form to the law of D_v, estimated by rows that it was not fitted to.
+
+    Attributes:
+        estimate: the estimate.
+        deviation: its standard deviation.
+        excess: most by which its mean is too large, since forms were fitted to a part of D_v.
+    """
 
     estimate: float
     deviation: float
+    excess: float = 0.0
 
     @property
     def most(self) -> float:
         """Upper end of an interval that is open below, at 95 %."""
         return self.estimate + CERTAIN * self.deviation
+
+    @property
+    def least(self) -> float:
+        """Lower end of an interval that is open above, at 95 %."""
+        return self.estimate - self.excess - CERTAIN * self.deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +93,12 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class FormQuality:
-    """A form's MMD^2 to D_v, its effective sample size, and the distance of its class shares from D_v's.
+    """A form's MMD^2 to D_v, and the distance of its class shares from D_v's.
 
     `classes` is None where D_v has labels and the rows have none. `unseen` is None without an estimate.
     """
 
     mmd2: float
-    effective: float
     classes: float | None = 0.0
     unseen: UnseenDistance | None = None
 
@@ -124,15 +140,10 @@ def verdict_on(
             "rows drawn at random, with weights, would have been closer to D_v.",
             dict.fromkeys(forms, "poor"),
         )
-    if by.expected is None:
-        one = "D_v has one row, which is no yardstick"
-        return QualityVerdict("fair", one, "Give more rows of D_v.", dict.fromkeys(forms, "fair"))
-    ratios = {name: _farther(form, by) for name, form in forms.items()}
-    grades = {name: _grade(ratio, forms[name], by) for name, ratio in ratios.items()}
-    best = min(forms, key=lambda name: (GRADES.index(grades[name]), ratios[name]))
+    grades = {name: _grade(form, by) for name, form in forms.items()}
+    best = min(forms, key=lambda name: (GRADES.index(grades[name]), _nearness(forms[name])))
     form, grade = forms[best], grades[best]
-    sentence = f"MMD^2 to D_v is {closest:#.3g}; {_judged(form, by)} that of {by.rows} fresh rows"
-    sentence += " of D_v's own law"
+    sentence = f"MMD^2 to D_v is {closest:#.3g}; {_judged(form, by)}"
     if behind:
         sentence += f"; uniform rows with weights were as close, within the noise of D_v ({rival:#.3g})"
     mixed = (form.classes or 0.0) > MIXED * CHANCE
@@ -140,9 +151,11 @@ def verdict_on(
         times = f"{form.classes:.3g} times as much as those of fresh rows"
         sentence += f"; shares of classes differ from D_v's {times}"
     if grade == "poor":
-        why = _CLASSES if mixed else _FEW if closest <= by.expected else _POOR
+        why = _CLASSES if mixed else _FEW if closest <= (by.expected or 0.0) else _POOR
     else:
-        why = "" if grade == "good" else _CLASSES if mixed else _SMALL if _is_small(form, by) else _FAIR
+        why = (
+            "" if grade == "good" else _CLASSES if mixed else _SMALL if _is_small(form, grade, by) else _FAIR
+        )
     train = "" if grade == "poor" else _training({name for name in forms if grades[name] == grade}, added)
     if form.classes is not None:
         return QualityVerdict(grade, sentence, f"{train} {why}".strip(), grades)
@@ -150,11 +163,30 @@ def verdict_on(
     return QualityVerdict(**at_most_fair(asdict(verdict), ["no row came with its label"]))
 
 
-def _grade(ratio: float, form: FormQuality, by: Yardstick) -> Grade:
-    if ratio > FAIR:
+def _grade(form: FormQuality, by: Yardstick) -> Grade:
+    mixed = (form.classes or 0.0) / CHANCE
+    if mixed > APART:
         return "poor"
-    is_near = form.unseen is not None and form.unseen.most <= _promised(by)
-    return "good" if is_near and (form.classes or 0.0) <= MIXED * CHANCE else "fair"
+    if by.spread is None:
+        return CANNOT_TELL
+    near, most = _promised(by), math.inf if form.unseen is None else form.unseen.most
+    if most <= near and mixed <= MIXED:
+        return "good"
+    if most <= FAIR_PROMISE / PROMISE * near:
+        return "fair"
+    return "poor" if _least(form, by.spread, by.validation_rows) > near else CANNOT_TELL
+
+
+def _least(form: FormQuality, spread: float, validation_rows: int) -> float:
+    """MMD^2 to the law of D_v that a form has at least, at 95 %, by unseen rows or by its MMD^2 to D_v."""
+    if form.unseen is not None:
+        return form.unseen.least
+    return max(math.sqrt(form.mmd2) - math.sqrt(FARTHEST * spread / validation_rows), 0.0) ** 2
+
+
+def _nearness(form: FormQuality) -> float:
+    """Key that orders forms of one grade, the nearest first."""
+    return form.mmd2 if form.unseen is None else form.unseen.estimate
 
 
 def _promised(by: Yardstick) -> float:
@@ -162,9 +194,9 @@ def _promised(by: Yardstick) -> float:
     return PROMISE * (by.spread or 0.0) / by.rows + 1e-12
 
 
-def _is_small(form: FormQuality, by: Yardstick) -> bool:
-    """Check whether more rows of D_v might show that a form is good."""
-    return form.unseen is None or form.unseen.estimate <= _promised(by)
+def _is_small(form: FormQuality, grade: Grade, by: Yardstick) -> bool:
+    """Check whether more rows of D_v might show a better grade."""
+    return grade == CANNOT_TELL or form.unseen is None or form.unseen.estimate <= _promised(by)
 
 
 def _training(best: Set[str], added: tuple[str, str]) -> str:
@@ -177,32 +209,17 @@ def _training(best: Set[str], added: tuple[str, str]) -> str:
 
 
 def _judged(form: FormQuality, by: Yardstick) -> str:
-    """Say how far a form is, by unseen rows if there is an estimate; the yardstick comes next."""
+    """Say how far a form is, by unseen rows if there is an estimate, and how far fresh rows are."""
+    if by.expected is None:
+        return "D_v has one row, which is no yardstick"
     if form.unseen is None or not by.spread:
-        return f"the best form, charged for uneven weights, has {_charged(form, by):.2g} times"
+        return f"that of {by.rows} fresh rows of D_v's own law is {by.expected:#.3g} on average"
     estimate, most = (
         max(each, 0.0) * by.rows / by.spread for each in (form.unseen.estimate, form.unseen.most)
     )
     source = "the best form has, by rows of D_v that it was not fitted to,"
-    return f"{source} {estimate:.2g} times, and at 95 % confidence at most {most:.2g} times,"
-
-
-def _charged(form: FormQuality, by: Yardstick) -> float:
-    """MMD^2 of a form, with the charge for its effective sample size, over the yardstick."""
-    assert by.spread is not None, "there is a yardstick"
-    charged = form.mmd2 + by.spread * max(1.0 / form.effective - 1.0 / by.rows, 0.0)
-    if by.expected:
-        return charged / by.expected
-    return 1.0 if charged < 1e-12 else float("inf")
-
-
-def _farther(form: FormQuality, by: Yardstick) -> float:
-    """Distance of a form over its yardstick: the larger of columns' and classes'."""
-    columns = _charged(form, by)
-    if form.unseen is not None and by.spread and by.expected:
-        as_to_d_v = form.unseen.estimate + by.spread / by.validation_rows
-        columns = min(columns, max(as_to_d_v, 0.0) / by.expected)
-    return max(columns, (form.classes or 0.0) / CHANCE)
+    times = f"{estimate:.2g} times, and at 95 % confidence at most {most:.2g} times,"
+    return f"{source} {times} that of {by.rows} fresh rows of D_v's own law"
 
 
 _POOR = (

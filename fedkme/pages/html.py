@@ -295,7 +295,8 @@ def notes(texts: Iterable[str]) -> Html:
 def judged(grade: str, lines: Sequence[str], *why: str) -> Html:
     """A verdict's lines with the colour and the mark of a grade, and the reasons below them."""
     first, *rest = lines
-    word, _, text = first.partition(" ")
+    words = 2 if first.startswith("Cannot tell ") else 1
+    word, text = " ".join(first.split(" ")[:words]), " ".join(first.split(" ")[words:])
     reasons = (tag("p", each, class_="why") for each in why if each)
     shown = tag("p", tag("strong", word), f" {text}")
     return tag("div", shown, *(tag("p", line) for line in rest), *reasons, class_=f"verdict graded {grade}")

@@ -21,7 +21,7 @@ FILE = Path(__file__).with_suffix(".csv")
 STRANGERS = FILE.with_name("strangers.csv")
 HELD = 2.5
 """MMD^2 of exact greedy on unseen rows, over that of p fresh rows of D_v's law, up to which owners have rows
-like D_v's: it sees them all, and a fair verdict promises as much."""
+like D_v's: it sees them all."""
 METHODS = ("cells", "uniform")
 _SHOWN = (1.0, 2.0)
 """rho of the table."""

@@ -64,7 +64,7 @@ class SummaryResult:
         graded = self.verdict
         if graded is not None and (alike := graded.grades.get("alike", graded.grade)) != graded.grade:
             better = "weighted with weights" if graded.grades.get("weighted") == graded.grade else "repeats"
-            warnings.warn(f"rows alike are {alike}; .{better} is {graded.grade}", FedkmeWarning, stacklevel=2)
+            warnings.warn(f"rows alike: {alike}; .{better}: {graded.grade}", FedkmeWarning, stacklevel=2)
         return frame_of(self._table(SUMMARY), self.schema)
 
     @property

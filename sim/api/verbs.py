@@ -67,7 +67,7 @@ def summarize(
         >>> clinics = {name: f"{folder}/{name}.csv" for name in ("north", "south", "west")}
         >>> ours, schema = f"{folder}/validation.csv", f"{folder}/schema.toml"
         >>> run = fk.summarize(clinics, ours, rows=40, schema=schema)
-        >>> len(run.rows), run.verdict.grade in ("good", "fair", "poor")
+        >>> len(run.rows), run.verdict is not None
         (40, True)
 
     Args:

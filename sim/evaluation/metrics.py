@@ -173,10 +173,7 @@ def _verdict(
     """The consumer's verdict, with a baseline that only a simulation has: uniform rows with weights."""
     forms = {
         name.removeprefix("summary_"): FormQuality(
-            of["mmd2"],
-            of["effective"],
-            of.get("classes", 0.0),
-            UnseenDistance(**of["unseen"]) if of.get("unseen") else None,
+            of["mmd2"], of.get("classes", 0.0), UnseenDistance(**of["unseen"]) if of.get("unseen") else None
         )
         for name, of in forms_of(evaluation).items()
     }

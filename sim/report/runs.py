@@ -30,7 +30,7 @@ class PastRun:
         rows: p, or how many rows were generated.
         accessed: rows of owners that somebody saw; None for a release.
         mmd2: MMD^2 of the best form to D_v; None where it was not judged.
-        verdict: good, fair or poor; None where there is none.
+        verdict: good, fair, "cannot tell" or poor; None where there is none.
     """
 
     directory: str

@@ -42,6 +42,7 @@ from fedkme.privacy.settings import GaussianSettings
 from fedkme.store import open_store
 from fedkme.tables.files import read_arrays, save_table
 from fedkme.tables.schema import Label, Schema
+from fedkme.verdict import GRADES
 from fedkme.wire import codecs
 from fedkme.wire.journals import request_document_from_bytes
 from fedkme.wire.v1 import owners_pb2
@@ -213,7 +214,7 @@ async def test_a_summary_that_cannot_be_judged_is_there_and_is_judged_later(
     assert [event for event, _ in ear.said][-2:] == ["judged", "verdict"]
     verdict = ear.said[-1][1]
     assert verdict.keys() == {"run", "round", "grade", "advice"}
-    assert verdict["grade"] in ("good", "fair", "poor")
+    assert verdict["grade"] in GRADES
     assert not re.search(r"\d\.\d|mmd", str(verdict))
     assert len(read_arrays(out / "weighted.npz", "test")["w"]) <= 12
     assert len(read_arrays(out / "repeats.npz", "test")["x"]) == 12

@@ -21,6 +21,7 @@ from fedkme.tables.files import load_table, read_arrays
 from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from fedkme.tables.text import harmless, text_columns
+from fedkme.verdict import GRADES
 from sim.api.views import verdict_of
 
 SCHEMA = Schema(
@@ -100,7 +101,7 @@ def test_every_form_is_judged() -> None:
     counts = Counter(row.tobytes() for row in judged.forms.repeats.values)
     assert values["repeats"]["rows"] == len(counts)
     assert values["repeats"]["effective"] == pytest.approx(P**2 / sum(count**2 for count in counts.values()))
-    assert values["verdict"]["grade"] in ("good", "fair", "poor")
+    assert values["verdict"]["grade"] in GRADES
 
 
 def test_models_are_trained_with_weights() -> None:
@@ -135,7 +136,7 @@ def test_the_advice_names_the_added_columns_as_the_file_does() -> None:
     # It said "sample_weight = weight" of a file whose column `weight` is the patients' own.
     names = [{"kind": "numeric", "name": name, "bounds": [0, 9]} for name in ("weight", "weight_", "alike")]
     own = schema_from({"columns": names})
-    equal = FormQuality(0.0001, 100)
+    equal = FormQuality(0.0001)
     judged = verdict_on({"alike": equal, "weighted": equal}, Yardstick(0.5, 100, 100), None, added_names(own))
     written = judged.advice
     assert "sample_weight = weight__; the rows with alike_ = 1 do" in written

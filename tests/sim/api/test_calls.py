@@ -17,6 +17,7 @@ import pytest
 import fedkme as fk
 from fedkme.errors import InterruptedRunError
 from fedkme.privacy.noise import SecureNoise, SimulatedNoise
+from fedkme.verdict import GRADES
 from sim.engines.inprocess import InProcessMarket, market_of
 from sim.interrupts import Interrupts
 from tests.sim.api.frames import SCHEMA, SMALL, owners, people
@@ -41,7 +42,7 @@ def test_owners_as_frames_give_rows_with_names_and_categories(tmp_path: Path) ->
     assert run.weights.sum() == pytest.approx(1.0)
     assert len(run.repeats) == 12
     assert run.verdict is not None
-    assert run.verdict.grade in ("good", "fair", "poor")
+    assert run.verdict.grade in GRADES
     assert {"summary", "summary_weighted", "fresh_rows"} <= set(run.compare().index)
     assert {"mmd2", "mmd2_test", "accuracy_linear_svm"} <= set(run.compare().columns)
     towards_owners = run.privacy[run.privacy["observer"].isin(["other owners", "owners and curator"])]

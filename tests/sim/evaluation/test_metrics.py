@@ -148,7 +148,7 @@ def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
     forms = {"summary_weighted": 0.1, "summary_repeats": 0.2}
     assert metrics["mmd2"] == {"summary": 0.3, "greedy": 0.2} | forms
     assert metrics["effective"] == {"summary": 5.0, "summary_weighted": 3.5, "summary_repeats": 3.0}
-    alike, weighted, repeats = FormQuality(0.3, 5.0), FormQuality(0.1, 3.5), FormQuality(0.2, 3.0)
+    alike, weighted, repeats = FormQuality(0.3), FormQuality(0.1), FormQuality(0.2)
     qualities = {"weighted": weighted, "repeats": repeats, "alike": alike}
     assert metrics["verdict"] == asdict(verdict_on(qualities, Yardstick(0.2, P, 6)))
     assert metrics["mmd2_counted"] == {"summary": 0.4, "greedy": 0.25, "summary_repeats": 0.4}
