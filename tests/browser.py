@@ -166,7 +166,7 @@ def browser(folder: Path) -> Iterator[Page]:
     finally:
         page.close()
         try:
-            process.wait(30)
+            process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

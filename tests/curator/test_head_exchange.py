@@ -30,6 +30,7 @@ from sim.engines.inprocess import open_market
 from sim.engines.loopback import Loopback
 from tests.curator.summary.fakes import SCHEMA, table
 from tests.fedkme.heads.village import OWNERS, identity, origin
+from tests.parties import WAIT_S
 
 
 class FullDisk(MemoryStore):
@@ -146,7 +147,7 @@ async def test_an_owner_that_is_silent_about_heads_keeps_nobody_waiting_for_long
 
     answered = Loopback.exchange
     monkeypatch.setattr(Loopback, "exchange", answer)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_S):
         await exchange.after("run-1")
     ((event, fields),) = exchange.reports
     assert (event, fields["owner"], fields["code"]) == ("unwitnessed", silent, OwnerLostError.code)

@@ -26,6 +26,7 @@ from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema, schema_from
 from fedkme.watch.access import read_secret
 from tests.fedkme.pki.verbs import pki
+from tests.parties import WAIT_S
 
 SCHEMA = schema_from({"columns": [{"kind": "numeric", "name": "a", "bounds": [0, 9]}]})
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -128,7 +129,7 @@ def test_paths_and_questions_that_cannot_be_are_one_line(
     owner = 'name = "north"\ncurator = "localhost:1"\nplaintext = true\nschema_file = "schema.toml"\n'
     (tmp_path / "owner.toml").write_text(f'{owner}data = "a.csv"\njournal = "loop"\n')
     command = [sys.executable, "-m", "fedkme", *words]
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_S)
     assert "Traceback" not in ended.stderr
     assert f"error {ended.returncode} (" in ended.stderr.splitlines()[-1]
     assert "\x1b" not in ended.stderr

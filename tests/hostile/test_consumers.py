@@ -22,6 +22,7 @@ from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
 from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, garble, resident
 from tests.hostile.services import Call, Services, services
+from tests.parties import WAIT_S
 from tests.system.market import DIMENSION, Ear, market, request
 
 FUZZED = 10_000
@@ -244,7 +245,7 @@ async def test_g_is_taken_once(tmp_path: Path) -> None:
     async with services(tmp_path, runs_at_once=1) as at:
         at.runs.hold()
         calls = [asyncio.create_task(talk(at, asked(), messages, messages)) for messages in (TARGET, other)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             while (run := at.runs.find("run-1")) is None or run.status == "asked":  # noqa: ASYNC110  # likewise
                 await asyncio.sleep(0)
             for _ in range(100):
@@ -264,7 +265,7 @@ async def test_calls_of_one_consumer(tmp_path: Path) -> None:
     # Each may hold some of D_v in memory, so that there are few at a time; those of others are not counted.
     async with services(tmp_path) as at:
         calls = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             for number in range(MOST_CALLS):
                 call = Call([asked(number)], waits=True)
                 calls.append(asyncio.create_task(at.summaries.Summarize(None, call)))

@@ -36,6 +36,7 @@ from fedkme.wire.v1 import types_pb2
 from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, garble, resident
 from tests.hostile.services import Call, services
 from tests.owner.consent.host import SPEC, TARGET
+from tests.parties import WAIT_S
 from tests.system.launches import read_json
 from tests.system.market import Ear, market
 
@@ -335,18 +336,18 @@ async def test_an_owner_that_is_gone_is_waited_for_once() -> None:
     at = Members(["a", "b"], 60, 0)
     await at.join(Wire(), hello(b"1"))
     assert await at.gather(1, 0.01) == ["a"]
-    assert await asyncio.wait_for(at.gather(1, 600), 60) == ["a"]
+    assert await asyncio.wait_for(at.gather(1, 600), WAIT_S) == ["a"]
     with pytest.raises(MissingOwnersError):
         await at.gather(2, 0.01)
     wire = Wire()
     back = await at.join(wire, hello(b"2", "b"))
-    assert await asyncio.wait_for(at.gather(1, 600), 60) == ["a", "b"]
+    assert await asyncio.wait_for(at.gather(1, 600), WAIT_S) == ["a", "b"]
     back.detach(wire)  # it was here, and may come back
     waiting = asyncio.create_task(at.gather(1, 600))
     await asyncio.sleep(0.01)
     assert not waiting.done()
     await at.join(Wire(), hello(b"2", "b"))
-    assert await asyncio.wait_for(waiting, 60) == ["a", "b"]
+    assert await asyncio.wait_for(waiting, WAIT_S) == ["a", "b"]
 
 
 async def test_an_owner_that_makes_rows_of_its_own_huge(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from fedkme.errors import StoreError
 from fedkme.ops.archiver import Archiver
+from tests.parties import WAIT_S
 
 CLOSED = StoreError("the store is closed", "Open it again.")
 
@@ -20,7 +21,7 @@ def archiver_of(answer: StoreError | int) -> tuple[Archiver, threading.Event, th
 
     def archive() -> int:
         begun.set()
-        assert let_go.wait(20)
+        assert let_go.wait(WAIT_S)
         if isinstance(answer, StoreError):
             raise answer
         return answer

@@ -14,6 +14,7 @@ from fedkme.pki import certificates, expiry
 from fedkme.pki.authority import Authority
 from fedkme.pki.expiry import expiries, told_daily
 from tests.fedkme.pki.test_revocation import Site
+from tests.parties import WAIT_S
 
 DAY = datetime.timedelta(days=1)
 
@@ -48,7 +49,7 @@ async def test_a_party_says_daily_what_is_about_to_end(monkeypatch: pytest.Monke
         for day in range(17, 20):
             came.clear()
             clock.at = identity.leaf.not_valid_before_utc + (day + 60) * DAY
-            await asyncio.wait_for(came.wait(), 10)
+            await asyncio.wait_for(came.wait(), WAIT_S)
     assert len(lines) == 3
     assert lines[0].startswith("warning: the certificate of curator ends on ")
     assert lines[0].endswith("renew it (fedkme pki renew)")

@@ -17,6 +17,7 @@ import pytest
 from fedkme.errors import StoreError
 from fedkme.store.reading import party_of
 from fedkme.store.sqlite import Durability, SqliteStore
+from tests.parties import WAIT_S
 
 SECRET = b"planted noise draw " * 500
 
@@ -156,7 +157,7 @@ def test_a_backup_of_a_store_in_use_is_one_consistent_state(path: Path) -> None:
             back_up(path, copy)
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(WAIT_S)
     with store.transaction():  # also from inside: what is committed, not what is being written
         store.put("key", b"")
         back_up(path, path.with_name("inside.db"))

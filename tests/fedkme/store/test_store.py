@@ -11,6 +11,7 @@ from fedkme.errors import ConfigError, MissingDependencyError, StoreError
 from fedkme.store.base import JournalEntry, RunRow, Store
 from fedkme.store.opening import open_store
 from tests.fedkme.store.places import Place
+from tests.parties import WAIT_S
 
 EVERY_BYTE = bytes(range(256)) * 40
 
@@ -165,7 +166,7 @@ def test_another_thread_waits_for_the_end_of_a_transaction(store: Store) -> None
     begun, written = threading.Event(), threading.Event()
 
     def other() -> None:
-        begun.wait(30)
+        begun.wait(WAIT_S)
         store.put("of the other", b"")
         written.set()
 
@@ -180,7 +181,7 @@ def test_another_thread_waits_for_the_end_of_a_transaction(store: Store) -> None
     thread.start()
     with pytest.raises(InterruptedError):
         roll_back()
-    thread.join(30)
+    thread.join(WAIT_S)
     assert store.keys() == ["of the other"]
 
 

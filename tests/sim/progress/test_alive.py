@@ -18,6 +18,7 @@ from sim.engines.run_folder import forget_settings, make_run_directory
 from sim.progress import Progress, alive
 from sim.sweep.table import FILE
 from tests.fedkme.test_completion import START
+from tests.parties import WAIT_S
 
 UNDER_WAY = """
 import sys
@@ -41,7 +42,7 @@ def test_what_takes_long_says_so_until_it_is_over() -> None:
             twice.set()
 
     with alive(say, 0.001):
-        assert twice.wait(60)
+        assert twice.wait(WAIT_S)
     assert all(line.startswith("still at it: ") and line.endswith(" s so far") for line in lines)
     assert not [thread for thread in threading.enumerate() if thread.name == "alive"]
 

@@ -192,7 +192,7 @@ class PlayedProcesses:
         for party in running:
             party.process.send_signal(signal.SIGCONT)
             party.process.terminate()
-        until = time.monotonic() + 60.0
+        until = time.monotonic() + PATIENCE_S
         while running and time.monotonic() < until:
             time.sleep(0.02)
             running = [party for party in running if party.ended() is None]
