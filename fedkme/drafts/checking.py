@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.config import toml_key, toml_text
-from fedkme.drafts.edits import SchemaChange
-from fedkme.drafts.fitting import Fitted, fit, unchanged
+from fedkme.drafts.edits import Fitted, SchemaChange, no_edit
+from fedkme.drafts.fitting import fit
 from fedkme.drafts.reading import RowsToCheck, much_swallowed
 from fedkme.drafts.words import meanings, means_nothing
 from fedkme.errors import DataError, FedkmeError
@@ -128,7 +128,7 @@ def check(
     """
     reports = [_report(subject, subject.file, schema, show_values=show_values) for subject in subjects]
     if not any(report.faults or _much_swallowed(report, schema) for report in reports):
-        return Checked(reports, unchanged(subjects, schema))
+        return Checked(reports, Fitted(no_edit(len(subjects)), schema, [each.file for each in subjects]))
     fitted = fit(subjects, values, asked=asked or show_values, guess=guess)
     changed = []
     for place, (subject, report) in enumerate(zip(subjects, reports, strict=True)):
@@ -279,6 +279,9 @@ def edit_lines(checked: Checked, schema_file: str) -> Iterator[str]:
     for report, settings, guesses in zip(checked.reports, edit.files, edit.guesses, strict=True):
         if guesses and not any(name in settings.get("columns", {}) for name in guesses):
             yield f"{report.file}: not written, for these are guesses: {guessed(guesses)}"
+    for column, units in edit.units.items():
+        named = ", ".join(f"{unit} in {checked.reports[place].file}" for place, unit in units.items())
+        yield f"column '{column}': {named}. Convert all to one unit, then say 'from' or 'units'"
     if edit.unseen:
         yield f"{edit.unseen} more words of cells can be named: --fix writes them, --show-values shows them"
 
@@ -313,10 +316,10 @@ def _values(subject: RowsToCheck, file: DataFile, column: str, lines: set[int]) 
     return counts.most_common(MOST_VALUES)
 
 
-def settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
-    """Settings that a file needs to match a schema as it is, by key, without any that are guesses."""
-    subject = RowsToCheck(file.path.name, file, of_persons=False)
-    return fit([subject], schema.model_dump(), sections_only=True, guess=False).edit.files[0]
+def settings_seen(files: Sequence[DataFile], schema: Schema) -> list[dict[str, Any]]:
+    """Settings that each file needs to match a schema as it is, by key, without any that are guesses."""
+    subjects = [RowsToCheck(file.path.name, file, of_persons=False) for file in files]
+    return fit(subjects, schema.model_dump(), sections_only=True, guess=False).edit.files
 
 
 def line_that_reads(subject: RowsToCheck, schema: Schema, key: str) -> str:

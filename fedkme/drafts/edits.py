@@ -7,13 +7,14 @@ with the values that it should give, so a form of TOML that the edit does not kn
 import contextlib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedkme.config import load_json, load_toml, toml_key, toml_text
 from fedkme.errors import ConfigError
-from fedkme.tables.schema import schema_from
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table_schema import from_table_schema
 
 Place = tuple[str | int, ...]
@@ -63,6 +64,7 @@ class Edit:
         files: settings to add, by subject.
         guesses: names of the file by the schema's that are guessed alone, by subject.
         doubts: dates whose days and months may be swapped, by subject.
+        units: units by subject of columns that subjects have in different ones, by column; unread there.
         unseen: number of words in private cells that an edit could name, and that were not asked for.
     """
 
@@ -70,7 +72,29 @@ class Edit:
     files: list[dict[str, Any]]
     guesses: list[dict[str, str]]
     doubts: list[set[str]]
+    units: dict[str, dict[int, str]] = field(default_factory=dict)
     unseen: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Schema and settings after an edit.
+
+    Attributes:
+        edit: the edit.
+        schema: the schema.
+        files: settings of each subject.
+    """
+
+    edit: Edit
+    schema: Schema
+    files: Sequence[DataFile]
+
+
+def no_edit(subjects: int) -> Edit:
+    """Edit of so many subjects that changes nothing."""
+    each = range(subjects)
+    return Edit({}, [{} for _ in each], [{} for _ in each], [set() for _ in each])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedkme.config import validate
 from fedkme.drafts.drafting import MOST_NAMES
-from fedkme.drafts.edits import Edit, SchemaChange, changed, tables
+from fedkme.drafts.edits import Fitted, SchemaChange, changed, no_edit, tables
 from fedkme.drafts.numbers import widened, written_value
 from fedkme.drafts.reading import (
     FEW,
@@ -26,6 +26,7 @@ from fedkme.drafts.reading import (
     in_another_code,
     much_swallowed,
 )
+from fedkme.drafts.words import same_unit, unit_of
 from fedkme.drafts.writing import FROM_DATA
 from fedkme.errors import ConfigError, FedkmeError, SchemaError
 from fedkme.tables.conversion import MOST_CLIPPED
@@ -33,7 +34,7 @@ from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import Examined
 from fedkme.tables.names import Category, Label
 from fedkme.tables.numbers import Numeric
-from fedkme.tables.schema import Schema, schema_from
+from fedkme.tables.schema import schema_from
 
 ROUNDS = 8
 """Most rounds of checks: a fault of the header hides faults of cells."""
@@ -43,21 +44,6 @@ _OTHER_UNITS = 0.5
 """Share of a file's rows outside bounds or lists from which it may have other units or other codes."""
 _UNREAD = 0.1
 """Largest share of a column's rows whose texts are taken as words for an empty cell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """Schema and settings after an edit.
-
-    Attributes:
-        edit: the edit.
-        schema: the schema.
-        files: settings of each subject.
-    """
-
-    edit: Edit
-    schema: Schema
-    files: Sequence[DataFile]
 
 
 @dataclass(slots=True)
@@ -98,15 +84,6 @@ def fit(
     return Fitted(fitter.edit, fitter.schema, fitter.files)
 
 
-def unchanged(subjects: Sequence[RowsToCheck], schema: Schema) -> Fitted:
-    """Schema and settings as they are, of files that fit."""
-    return Fitted(_no_edit(subjects), schema, [each.file for each in subjects])
-
-
-def _no_edit(subjects: Sequence[RowsToCheck]) -> Edit:
-    return Edit({}, [{} for _ in subjects], [{} for _ in subjects], [set() for _ in subjects])
-
-
 @dataclass
 class _Fitter:
     """Edit in the making: every round reads all files, and adds what their faults need."""
@@ -122,13 +99,14 @@ class _Fitter:
         self.files = [subject.file for subject in self.subjects]
         self.rows: dict[int, int] = {}
         self.clean: set[int] = set()
-        self.edit = _no_edit(self.subjects)
+        self.edit = no_edit(len(self.subjects))
 
     def improve(self) -> bool:
         """Add what the faults of all files need; False if nothing more helps."""
         before = (dict(self.edit.schema), [dict(own) for own in self.edit.files])
         self.edit.unseen = 0
         needs = [self._needs(place) for place in range(len(self.subjects))]
+        self._units(needs)
         for place, own in enumerate(needs):
             self._say(place, own.dialect)
             for name, source in own.sources.items():
@@ -201,6 +179,23 @@ class _Fitter:
         }
         columns[name] = {**columns.get(name, {}), **keys}
         self._say(place, {"columns": dict(sorted(columns.items()))})
+
+    def _units(self, needs: Sequence[_Needs]) -> None:
+        """Leave a column unread in files that name different units for it: no number is converted."""
+        for name in self.schema.names:
+            named = {}
+            for place, own in enumerate(needs):
+                source = own.sources.get(name, self.files[place].column(name).source) or ""
+                units = own.cells[name].units if name in own.cells else set()
+                if unit := next(iter((*map(same_unit, units), unit_of(source))), ""):
+                    named[place] = unit
+            if len({*named.values(), unit_of(name)} - {""}) > 1:
+                self.edit.units[name] = named
+                for place in (place for place, unit in named.items() if unit != unit_of(name)):
+                    needs[place].sources.pop(name, None)
+                    needs[place].guesses.pop(name, None)
+                    if name in needs[place].cells:
+                        needs[place].cells[name].units = set()
 
     def _own_words(self, place: int, name: str, needs: ColumnNeeds) -> None:
         """Add what only a file's own settings can say: what its names stand for, and units."""

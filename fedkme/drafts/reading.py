@@ -4,7 +4,6 @@ Needs are what an edit is made of (fitting.py); nothing here decides who says wh
 """
 
 import contextlib
-import difflib
 import math
 import re
 from collections import Counter
@@ -16,7 +15,7 @@ import numpy as np
 
 from fedkme.drafts.dialect import bare_numbers, codes_among, detect_file, is_number, own_signs, units_of
 from fedkme.drafts.numbers import ISO, forms_of_dates, in_other_order
-from fedkme.drafts.words import NO, YES, meanings, means_nothing, plain, plain_name, same_meaning
+from fedkme.drafts.words import NO, YES, in_other_units, meanings, means_nothing, names_matched, plain
 from fedkme.errors import FedkmeError
 from fedkme.tables.axis import CODES, codes_beyond
 from fedkme.tables.cells import Cells, day_of, days_of, texts
@@ -32,6 +31,8 @@ from fedkme.tables.schema import Schema
 _DIALECT = ("sep", "skip", "skip_end", "decimal", "thousands", "units", "encoding")
 _OTHER = 0.1
 """Share of a column's rows from which names that are taken as `other` are looked at."""
+_OWN_CODES = 8
+"""Most names of a list for each of which a file may have one of its own."""
 FEW, RARELY = 4, 0.01
 """Cells outside the bounds, in number or as a share of the rows, up to which they are moved to the bounds."""
 _TRIED = 5
@@ -39,7 +40,6 @@ _TRIED = 5
 _FITS = 0.9
 """Least share of a column's cells that a form of dates or a unit has."""
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
-_BRACKETS = re.compile(r"[(\[].*[)\]]$")
 _CODE = re.compile(r"0\d.*")
 """Pattern of digits that are no number, such as a postal code."""
 _COMMA_ZEROS = re.compile(r",0{1,2}$")
@@ -106,7 +106,8 @@ class ColumnNeeds:
         doubtful: another form fits as well: no day is above 12.
         map: names that cells clearly stand for.
         names: other names, with their numbers of cells.
-        recoded: as many numbers as the schema lists stand there, and some are others: 1 and 2 for 0 and 1.
+        recoded: as many numbers as the schema lists stand there, and some are others: 1 and 2 for 0 and 1; or
+            no name is one of the few that the schema lists, so the file may have its own for each.
         outside: values outside the bounds, with their numbers of cells.
         unread: other texts among numbers and days, with their numbers of cells.
     """
@@ -158,42 +159,14 @@ def columns_seen(
     missing = [name for name in wanted if own[name] not in header]
     taken = {*own.values(), *allowed_names(schema, file)}
     free = [name for name in header if name not in taken]
-    sources: dict[str, str] = {}
-    guesses: set[str] = set()
-    for finder in (_alike, _close, _translated):
-        for name in [name for name in missing if name not in sources]:
-            if (match := finder(name, [each for each in free if each not in sources.values()])) is not None:
-                sources[name] = match
-                guesses |= {name} if finder is not _alike else set()
+    sources, guesses = names_matched(missing, free)
     lost = [name for name in missing if name not in sources and name not in label]
     unused = [name for name in free if name not in sources.values()]
-    if len(lost) == len(unused) == 1:  # the last column of each side
+    if len(lost) == len(unused) == 1 and not in_other_units((*lost, *unused)):  # the last column of each side
         sources[lost[0]] = unused[0]
         guesses |= {lost[0]}
         return sources, guesses, []
     return sources, guesses, [] if lost else unused
-
-
-def _alike(name: str, header: Sequence[str]) -> str | None:
-    same = [each for each in header if plain_name(each) == plain_name(name) and _in_same_units(each, name)]
-    return same[0] if len(same) == 1 else None
-
-
-def _in_same_units(name: str, other: str) -> bool:
-    """False for "creatinine (mg/dL)" and "Creatinine (umol/L)"."""
-    units = {plain(match[0]) for match in map(_BRACKETS.search, (name, other)) if match}
-    return len(units) < 2
-
-
-def _close(name: str, header: Sequence[str]) -> str | None:
-    by_name = {plain_name(each): each for each in header}
-    close = difflib.get_close_matches(plain_name(name), by_name, n=1, cutoff=0.8)
-    return by_name[close[0]] if close and len(plain(name)) > 3 else None
-
-
-def _translated(name: str, header: Sequence[str]) -> str | None:
-    same = [each for each in header if same_meaning(each, name)]
-    return same[0] if len(same) == 1 else None
 
 
 def cells_seen(
@@ -254,18 +227,21 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
         }
         strange = {cell: n for cell, n in others.items() if cell not in {*names, *needs.words}}
         needs.map = meanings(strange, names, others.keys() & {*names}) | _same_numbers(strange, names, file)
-        if isinstance(spec, Label) and {plain(cell) for cell in others if cell not in needs.words} <= YES:
-            return replace(needs, gaps=0, words=set())  # what is empty or - beside yes may be no
         own_names = [
             name for name in names if not isinstance(spec, Category) or name not in ("other", spec.missing)
         ]
+        truth = isinstance(spec, Label) or {*map(plain, own_names)} <= YES | NO
+        if truth and {plain(cell) for cell in others if cell not in needs.words} <= YES:
+            return replace(needs, gaps=0, words=set())  # what is empty or - beside yes may be no
         texts_of_codes = codes_among([*own_names, *(strange.keys() - needs.map.keys())], file.number_reader())
         needs.codes = {code: cell for cell, code in texts_of_codes.items() if cell in strange}
         if not (isinstance(spec, Category) and spec.other):
             known = {*needs.map, *needs.codes.values()}
             needs.names = Counter({cell: n for cell, n in strange.items() if cell not in known})
             seen = [cell for cell in others if cell not in known | needs.words]
+            strangers = not needs.map and len(own_names) <= _OWN_CODES and others.keys().isdisjoint(names)
             needs.recoded = len(seen) == len(own_names) and all(map(str.isdecimal, (*seen, *own_names)))
+            needs.recoded |= strangers and 1 < len(seen) <= len(own_names)
         return needs
     day = isinstance(spec, Numeric) and spec.kind == "date"
     if day:

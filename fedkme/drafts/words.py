@@ -3,6 +3,7 @@
 A hint turns such a word into a setting that a person can see. Readers of rows do not use these tables.
 """
 
+import difflib
 import itertools
 import re
 import tomllib
@@ -13,10 +14,19 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedkme.inputs import read_text
+from fedkme.tables.dates import ENGLISH, english
 
+_RANGE = re.compile(r"\d+")
+_DAY_OF_RANGE = re.compile(r"(?P<first>[A-Z][a-z]{2})?\W{0,2}(?P<day>\d{1,2})\W{0,2}(?P<last>[A-Z][a-z]{2})?")
+"""Pattern of a day that a spreadsheet writes without a year: 14-Oct, Oct-14, 14. Oct."""
+_HUMP = re.compile(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Ý])")
+"""Place between the words of weightKg."""
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
+_LOOK_ALIKE = str.maketrans("авекмнорстухіјѕαεικνορτυχ‐‑‒–—−’‘`´", "abekmhopctyxijsaeikvoptux------''''")
 _SIGNS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i"})
 _UNIT_BEHIND = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Pattern of a unit behind a column's name, as in "weight (kg)"."""
+_BRACKETS = re.compile(r"[(\[].*[)\]]$")
 _RANGES = {
     "month": ((1.0, 12.0), (0.0, 11.0)),
     "day": ((1.0, 31.0),),
@@ -38,18 +48,63 @@ def _without_accents(text: str) -> str:
     return "".join(sign for sign in split if not unicodedata.combining(sign))
 
 
-def _read_again(text: str) -> str:
-    """Text as it was where UTF-8 was read as another encoding: Köln for KÃ¶ln."""
+def _read_again(text: str, of: str = "utf-8") -> str:
+    """Text as it was where another encoding of its bytes was taken: Köln for KÃ¶ln."""
     for encoding in ("cp1252", "latin-1"):
         with suppress(UnicodeError):
-            return text.encode(encoding).decode("utf-8")
+            return text.encode(encoding).decode(of)
     return text
+
+
+def _in_old_code(cell: str, names: Iterable[str]) -> list[str]:
+    """Names that a cell is in the code of DOS or of old Macs: Köln for K”ln."""
+    return [name for name in names if name in (_read_again(cell, "cp850"), _read_again(cell, "mac_roman"))]
+
+
+def _as_typed(text: str) -> str:
+    """Text without what keyboards write in several ways: umlauts, dashes, apostrophes, look-alikes."""
+    return plain(text.casefold().translate(_LOOK_ALIKE).translate(_UMLAUTS))
+
+
+def _without_zeros(text: str) -> str:
+    """Digits as a spreadsheet or a float leaves a code: 1067 for 01067, and 1067.0."""
+    return digits.lstrip("0") if (digits := text.removesuffix(".0")).isdecimal() else text
+
+
+def _months_and_days(cell: str, names: Iterable[str]) -> list[str]:
+    """Names that are the range of numbers of which a spreadsheet made a day: 10-14 for 14-Oct."""
+    day = _DAY_OF_RANGE.fullmatch(english(cell))
+    if day is None or (month := (day["first"] or day["last"])) not in ENGLISH:
+        return []
+    ends = {int(day["day"]), 1 + ENGLISH.index(month)}
+    return [
+        name
+        for name in names
+        if {*map(int, _RANGE.findall(name))} == ends and not re.search(r"[^\W\d]", name)
+    ]
 
 
 def plain_name(name: str) -> str:
     """Name of a column without case, accents, blanks, underscores and a unit behind it."""
     bare = _UNIT_BEHIND.sub("", name) or name
     return re.sub(r"[\W_]+", "", plain(bare)) or plain(name)
+
+
+def same_unit(unit: str) -> str:
+    """Unit by the first of its synonyms."""
+    return _SAME_UNITS.get(plain(unit), plain(unit))
+
+
+def unit_of(name: str) -> str:
+    """Unit that a column's name ends with, by the first of its synonyms; "" for none known."""
+    *_, one, two = "", *re.split(r"[\s_.(\[]+", _HUMP.sub(" ", name.rstrip(")] ")))
+    known = [plain(unit) for unit in (f"{one}/{two}", f"{one}{two}", two) if plain(unit) in UNITS]
+    return same_unit(known[0]) if known and known[0] != plain(name) else ""
+
+
+def in_other_units(names: Iterable[str]) -> bool:
+    """Check whether names of columns end with different units: weight_kg and "Weight (lb)"."""
+    return len({unit_of(name) for name in names} - {""}) > 1
 
 
 def _words(text: str) -> frozenset[str]:
@@ -72,6 +127,9 @@ NOT_MEASURED = _words(_FILE["not_measured"])
 """Words for an empty cell in columns of numbers and of days alone: elsewhere ND may be a state."""
 UNITS = _words(_FILE["units"])
 """Units and currencies that stand before or behind a number."""
+_SAME_UNITS: dict[str, str] = {
+    unit: line.split(",")[0] for line in _FILE["same_units"] for unit in _words(line)
+}
 SCALES = _words(_FILE["scales"])
 """Units and words behind some numbers of a column that make these no like of those without."""
 NOUNS = {meaning: frozenset(words.split()) for meaning, words in _FILE["nouns"].items()}
@@ -145,22 +203,21 @@ def meanings(cells: Iterable[str], names: Iterable[str], beside: Iterable[str] =
     """
     names, same = tuple(names), dict[str, str]()
     sided = [name for name in names if len(word := plain(name)) == 1 or word in _SIDED]
-    for form in (
-        str.casefold,
-        plain,
-        _read_again,
-        lambda text: text.lstrip("0") if text.isdecimal() else text,
-    ):
+    for form in (str.casefold, plain, _read_again, _without_zeros, _as_typed):
         by_form = _grouped(names, form)
         found = {cell: by_form.get(form(cell), []) for cell in sorted(cells) if cell not in same}
         same |= {cell: listed[0] for cell, listed in found.items() if len(listed) == 1}
+    garbled = {
+        cell: _months_and_days(cell, names) or _in_old_code(cell, names) for cell in {*cells} - {*same}
+    }
+    same |= {cell: listed[0] for cell, listed in garbled.items() if len(listed) == 1}
     others = [cell for cell in sorted(cells) if cell not in same]
     everything = [*same, *others, *beside]
     truth = YES - NO, NO - YES
     for (first, second), sides in ((truth, truth), *_sexes(everything, sided)):
         ends = [[name for name in sided if plain(name) in side] for side in sides]
         clear = [cell for cell in others if plain(cell) in first | second]
-        both = all(any(plain(cell) in side for cell in clear) for side in (first, second))
+        both = all(any(plain(cell) in side for cell in everything) for side in (first, second))
         alone = len(clear) == len(others) or (both and not any(cell.isdecimal() for cell in clear))
         if [len(end) for end in ends] == [1, 1] and clear and alone:
             read = {
@@ -228,15 +285,44 @@ def _letters(cells: Iterable[str]) -> set[str]:
     return {word for cell in cells if len(word := plain(cell)) == 1 and word in "".join(_SEXES)}
 
 
-def same_meaning(name: str, other: str) -> bool:
-    """Check whether two names of columns are words for one thing in two languages."""
-    return any({plain_name(name), plain_name(other)} <= words for words in _COLUMNS)
+def names_matched(missing: Sequence[str], header: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+    """Match names of columns to those of a file, never to one with another unit.
+
+    Returns:
+        Names of the file by the others; those that are guessed, by likeness or a translation.
+    """
+    matched: dict[str, str] = {}
+    guesses: set[str] = set()
+    for finder in (_alike, _close, _translated):
+        for name in (each for each in missing if each not in matched):
+            free = [each for each in header if each not in matched.values()]
+            if match := finder(name, [each for each in free if not in_other_units((name, each))]):
+                matched[name] = match
+                guesses |= {name} if finder is not _alike else set()
+    return matched, guesses
+
+
+def _alike(name: str, header: Sequence[str]) -> str:
+    """Name in other signs; "" where what stands in brackets differs."""
+    same = [each for each in header if plain_name(each) == plain_name(name)]
+    same = [each for each in same if len({plain(m[0]) for m in map(_BRACKETS.search, (name, each)) if m}) < 2]
+    return same[0] if len(same) == 1 else ""
+
+
+def _close(name: str, header: Sequence[str]) -> str:
+    by_name = {plain_name(each): each for each in header}
+    close = difflib.get_close_matches(plain_name(name), by_name, n=1, cutoff=0.8)
+    return by_name[close[0]] if close and len(plain(name)) > 3 else ""
+
+
+def _translated(name: str, header: Sequence[str]) -> str:
+    same = [each for each in header if any({plain_name(name), plain_name(each)} <= one for one in _COLUMNS)]
+    return same[0] if len(same) == 1 else ""
 
 
 def words_of(name: str) -> list[str]:
     """Words of a column's name in order, in small letters without accents; birthMonth has two."""
-    spaced = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Ý])", " ", name)
-    return re.findall(r"[^\W\d_]+", _without_accents(spaced))
+    return re.findall(r"[^\W\d_]+", _without_accents(_HUMP.sub(" ", name)))
 
 
 def of_calendar(name: str, low: float, high: float) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ from fedkme.arrays import FloatArray
 from fedkme.tables.axis import CODES, FLOAT32, codes_apart, equal_to
 from fedkme.tables.cells import TRUTH, Cells, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.data_file import PLAIN, DataFile, perhaps_thousands, some
-from fedkme.tables.dates import date_reader
+from fedkme.tables.dates import HALF_SWAPPED, date_reader, half_swapped
 from fedkme.tables.names import GAPS, Category, Label
 from fedkme.tables.numbers import CLIPPED, FILL_GAPS, Numeric
 from fedkme.tables.schema import Schema
@@ -141,9 +141,8 @@ def of_arrays(table: Table, schema: Schema) -> Converted:
 
 
 def _converted(table: Table, schema: Schema, findings: _Findings) -> Converted:
-    faults = [*findings.faults, *schema.faults(table.values)]
-    swallowed = findings.swallowed + schema.swallowed(table.values)
-    return Converted(table, faults, findings.unknown, swallowed)
+    faults, swallowed = schema.faults(table.values), findings.swallowed + schema.swallowed(table.values)
+    return Converted(table, [*findings.faults, *faults], findings.unknown, swallowed)
 
 
 def joined_parts(parts: Sequence[Converted], schema: Schema, unknown: float) -> Converted:
@@ -296,6 +295,7 @@ def _numbers(
 
     numbers = np.fromiter(map(cache(value), listed), np.float64, len(listed))
     findings.add(name, *_IN_TWO_UNITS, _in_another_unit(numbers, signs))
+    findings.add(name, *HALF_SWAPPED, half_swapped(listed, own, date.format) if date else ())
     for kind in sorted(set(wrong.values())):
         rows = [row for row, text in enumerate(listed) if wrong.get(text) == kind]
         findings.add(name, f"{kind} where {'a date' if date else 'a number'} belongs", _CORRECT, rows)

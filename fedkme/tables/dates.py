@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from fedkme.tables.cells import day_of, days_of
+from fedkme.tables.cells import date_of, day_of, days_of
 
 _MONTHS = (
     "jan january januar jänner jaen janner janv janvier ene enero gen gennaio janeiro januari tammi tammikuu "
@@ -46,7 +46,15 @@ _WEEKDAYS = (
 _WORD = re.compile(r"[^\W\d_]+\.?")
 _ORDINAL = re.compile(r"(?<=\d)(st|nd|rd|th|er|º|ª|\.)(?=[\s,]|$)", re.IGNORECASE)
 _BREAKS = re.compile(r"^[\s,]+")
-_ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+"""Names of months as strptime reads them."""
+_BY_CHANCE = 15
+"""Count of different days from which it is no chance that all are above 12: three in five are."""
+HALF_SWAPPED = (
+    "days up to 12 in another form than those above: a spreadsheet swapped day and month",
+    "Take the days from their source, as text.",
+)
+"""Description and remedy of such days."""
 
 
 def _plain(word: str) -> str:
@@ -55,7 +63,7 @@ def _plain(word: str) -> str:
 
 
 _BY_WORD = {
-    _plain(word): name for name, words in zip(_ENGLISH, _MONTHS, strict=True) for word in words.split()
+    _plain(word): name for name, words in zip(ENGLISH, _MONTHS, strict=True) for word in words.split()
 }
 _BY_DAY = frozenset(map(_plain, _WEEKDAYS.split())) - _BY_WORD.keys()
 
@@ -133,3 +141,27 @@ def date_reader(
         return math.nan
 
     return day
+
+
+def half_swapped(cells: Sequence[str], *forms: str | None) -> list[int]:
+    """Places of days in ISO form of which a spreadsheet swapped day and month, as it could not in all others.
+
+    It takes 03/04/2021 for a day in its own order, and leaves 13/04/2021 as text. So no day in ISO form is
+    above 12, and each in the column's own form is: too many for chance.
+    """
+    swappable = [form for form in forms if form and "%d" in form and "%m" in form]
+    moments, texts = dict[str, float](), set[str]()
+    for cell in {*cells} if swappable else ():
+        for form in swappable:
+            with suppress(ValueError):
+                if day_in_form(cell, form).day <= 12:
+                    return []
+                texts.add(cell)
+        if cell and cell not in texts:
+            with suppress(ValueError):
+                moments[cell] = day_of(cell)
+    if len(texts) < _BY_CHANCE or len(moments) < _BY_CHANCE:
+        return []
+    if any(int(date_of(day)[-2:]) > 12 for day in moments.values()):
+        return []
+    return [place for place, cell in enumerate(cells) if cell in moments]

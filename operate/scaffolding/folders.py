@@ -69,16 +69,18 @@ def scenario_of(
         SchemaError: the schema is inconsistent.
     """
     schema = load_schema(schema_file)
-    for path in (*owners, *(each for each in (validation, test) if each)):
+    paths = [*owners, *(each for each in (validation, test) if each)]
+    for path in paths:
         if not path.is_file():
             raise ConfigError(f"there is no file {path}", "Check the path.")
     named = [(owner_name_of(stem_of(path)), path) for path in owners]
     if twice := {name for name, _ in named if sum(name == other for other, _ in named) > 1}:
         raise ConfigError(f"two files belong to an owner '{min(twice)}'", "Rename one of them.")
 
+    seen = dict(zip(paths, settings_seen([DataFile(path=path) for path in paths], schema), strict=True))
+
     def reading(path: Path) -> str:
-        there = os.path.relpath(path, folder)
-        settings = settings_seen(DataFile(path=path), schema)
+        there, settings = os.path.relpath(path, folder), seen[path]
         return toml_text({"path": there, **settings} if settings else there)
 
     lines = {

@@ -158,7 +158,7 @@ def test_codes_are_no_numbers_and_a_count_of_99_is_no_gap(tmp_path: Path) -> Non
     assert [column.name for column in schema.columns] == ["zip", "sms"]
     assert schema.columns[0] == Category(name="zip", categories=tuple(sorted(zips)))
     path.write_text("\n".join(["zip,imsi,sms", *lines, "01067,262000000000099,99"]), encoding="utf-8")
-    assert settings_seen(DataFile(path=path), schema) == {}
+    assert settings_seen([DataFile(path=path)], schema)[0] == {}
     assert len(load_table(DataFile(path=path), schema, "north")) == 81
 
 

@@ -276,7 +276,7 @@ def test_signs_between_thousands_are_found_and_read(
     assert (reading.thousands, reading.decimal) == (thousands, decimal)
     assert ("thousands = " in text_of(drafted)) == bool(thousands)
     assert load_table(reading, drafted.schema(), "north").values[1, 0] == pay
-    seen = settings_seen(DataFile(path=path, sep=reading.sep), drafted.schema())
+    seen = settings_seen([DataFile(path=path, sep=reading.sep)], drafted.schema())[0]
     assert seen.get("thousands", "") == thousands
 
 
@@ -292,7 +292,7 @@ def test_units_and_accounts_are_read_as_numbers(tmp_path: Path) -> None:
     reading = drafted.files[0]
     assert reading.units == ("$", "%")
     assert load_table(reading, drafted.schema(), "north").values[1].tolist() == [1007.51, 41.0, -1.25]
-    assert settings_seen(DataFile(path=path), drafted.schema())["units"] == ("$", "%")
+    assert settings_seen([DataFile(path=path)], drafted.schema())[0]["units"] == ("$", "%")
     text = 'units = ["$", "%"]'
     assert f"# {text}" in text_of(drafted)
 
@@ -309,7 +309,7 @@ def test_the_only_word_among_numbers_is_a_gap_and_others_may_have_one(tmp_path: 
     drafted = draft(path)
     assert [each.spec.get("nullable") for each in drafted.columns] == [True] * 6  # c5 has none here
     assert [each.spec.get("na") for each in drafted.columns] == [["ND"]] * 5 + [None]
-    assert settings_seen(DataFile(path=path), drafted.schema()) == {}  # the schema has the word
+    assert settings_seen([DataFile(path=path)], drafted.schema())[0] == {}  # the schema has the word
     states = draft({"state": ["ND", "SD", "MN"] * 20})
     assert states.columns[0].spec["categories"] == ["MN", "ND", "SD"]
 
@@ -318,7 +318,7 @@ def test_no_word_of_a_private_file_is_shown_but_those_that_everybody_uses(tmp_pa
     path = tmp_path / "rows.csv"
     path.write_text("pay\n" + "\n".join([*map(str, range(0, 80, 2)), "Smith"]), encoding="utf-8")
     schema = draft({"pay": [str(value) for value in range(0, 80, 2)]}).schema()
-    assert "na" not in settings_seen(DataFile(path=path), schema)
+    assert "na" not in settings_seen([DataFile(path=path)], schema)[0]
 
 
 def test_times_that_differ_in_every_row_are_dates(tmp_path: Path) -> None:

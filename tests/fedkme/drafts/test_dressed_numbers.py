@@ -112,7 +112,7 @@ def test_check_says_how_to_read_decimal_commas_between_commas(tmp_path: Path) ->
     write(plain, v=[f"{number:.2f}" for number in NUMBERS], score=[n / 2 for n in range(len(NUMBERS))])
     write(own, v=[f"{written(n, ',', '.')} kg" for n in NUMBERS], score=[n / 2 for n in range(len(NUMBERS))])
     schema = draft(plain).schema()
-    seen = settings_seen(DataFile(path=own), schema)
+    seen = settings_seen([DataFile(path=own)], schema)[0]
     assert seen == {"units": ["kg"], "columns": {"v": {"decimal": ",", "thousands": "."}}}
     reading = DataFile.model_validate({"path": own, **seen})
     np.testing.assert_allclose(load_table(reading, schema, "north").values[:, 0], NUMBERS)
@@ -134,7 +134,7 @@ def test_numbers_in_thousands_are_not_read_as_those_beside_them(
     for form, other in (("{}", f"{{}}{scale}"), ("${}", "{} \u20ac")):
         cells = [(form if place in bare else other).format(n) for place, n in enumerate(numbers)]
         write(own, v=cells, score=[n + 0.5 for n in range(60)])
-        assert "units" not in settings_seen(DataFile(path=own), schema)
+        assert "units" not in settings_seen([DataFile(path=own)], schema)[0]
         spec, _ = drafted_as(own, cells)
         assert not isinstance(spec, Numeric)
 

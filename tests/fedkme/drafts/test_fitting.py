@@ -280,7 +280,7 @@ def test_numbers_in_other_units_are_no_codes_and_gaps_do_not_hide_them(folder: P
         ("sex", "12", False),
         ("ill", "12", False),
         ("ill", ["well", "poorly"], False),
-        ("sex", ["x", "y"], True),
+        ("sex", ["x", "y"], False),
     ],
 )
 def test_other_codes_for_the_same_names_are_no_new_names(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fedkme.config import toml_text
 from fedkme.drafts.drafting import draft
-from fedkme.drafts.words import meanings, means_nothing, same_meaning
+from fedkme.drafts.words import meanings, means_nothing, names_matched
 from fedkme.drafts.writing import text_of
 from fedkme.errors import DataError
 from fedkme.tables.data_file import DataFile
@@ -242,8 +242,8 @@ def test_words_for_nothing_depend_on_the_column() -> None:
         for word in ("N/A", "Keine Angabe", "brak danych", "#NV", "./.", "_")
     )
     assert not any(means_nothing(word, among_numbers=False) for word in ("+", "++", "**", "<", "a/b"))
-    assert same_meaning("Alter", "AGE")
-    assert not same_meaning("age", "sex")
+    assert names_matched(["Alter"], ["sex", "AGE"]) == ({"Alter": "AGE"}, {"Alter"})
+    assert names_matched(["age"], ["sex"]) == ({}, set())
 
 
 @pytest.mark.parametrize("key", ["other = true", "nullable = true"])

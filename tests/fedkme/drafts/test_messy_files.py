@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.fitting import fit
 from fedkme.drafts.reading import RowsToCheck
-from fedkme.drafts.words import doubts
+from fedkme.drafts.words import doubts, in_other_units, names_matched
 from fedkme.errors import DataError
 from fedkme.tables.cells import day_of
 from fedkme.tables.conversion import CODED
@@ -197,3 +197,97 @@ def test_a_frequent_code_inside_the_bounds_is_noted(
     examined = subject.examine(schema_from({"columns": [spec, WARD]}), subject.file)
     assert examined.faults == []
     assert examined.swallowed.get(("n", CODED), 0) == counted
+
+
+def test_files_that_name_different_units_for_a_column_are_not_matched(tmp_path: Path) -> None:
+    # "Weight (kg)" of one file and weight_lb, or "154 lb", of another were one column of the schema.
+    weight, ward = {"kind": "numeric", "name": "weight", "bounds": [30, 400]}, WARD
+    for header, cell in (
+        ("weight_lb", "{}"),
+        ("Weight (lbs)", "{}"),
+        ("weight", "{} lb"),
+        ("weightLb", "{}"),
+    ):
+        for own in ("north", "south"):
+            (tmp_path / own).mkdir(exist_ok=True)
+        kilograms = written(tmp_path / "north", "Weight (kg)", [f"{50 + n}" for n in range(40)])
+        pounds = written(tmp_path / "south", header, [cell.format(110 + 2 * n) for n in range(40)])
+        fitted = fit([kilograms, pounds], {"columns": [weight, ward]}, asked=True)
+        assert fitted.edit.units["weight"] == {0: "kg", 1: "lb"}
+        assert fitted.edit.files == [{}, {}]
+        with pytest.raises(DataError):
+            load_table(fitted.files[1], fitted.schema, "south")
+        again = fit([kilograms], {"columns": [weight, ward]})  # alone, or beside files that name none
+        assert again.edit.files == [{"columns": {"weight": {"from": "Weight (kg)"}}}]
+    # and a name with a unit is never matched to one with another, but to the same by a synonym
+    for name, other, same in (
+        ("temperature_c", "temperature_f", False),
+        ("age (years)", "Alter (Jahre)", True),
+        ("glucose_mg_dl", "glucose_mmol_l", False),
+        ("weight (kg)", "weightKg", True),
+        ("price_usd", "Price in $", True),
+    ):
+        assert in_other_units((name, other)) != same
+        assert same or names_matched([name], [other]) == ({}, set())
+
+
+def test_days_of_which_a_spreadsheet_swapped_half_are_refused(tmp_path: Path) -> None:
+    # 03/04/2021 became 2021-03-04 and 13/04/2021 stayed: a third of all days were read wrongly.
+    days = [date(2021, 1, 1) + timedelta(days=3 * n) for n in range(120)]
+    born = {**BORN, "bounds": ["2020-01-01", "2022-12-31"]}
+    for form in ("%d/%m/%Y", "%m-%d-%Y", "%d.%m.%Y"):
+        swapped = [
+            f"{day.year}-{day.day:02d}-{day.month:02d}" if day.day <= 12 else day.strftime(form)
+            for day in days
+        ]
+        fitted = fit([written(tmp_path, "born", swapped)], {"columns": [born, WARD]})
+        with pytest.raises(DataError, match="a spreadsheet swapped day and month"):
+            load_table(fitted.files[0], fitted.schema, "north")
+        mixed = [day.isoformat() if place % 3 else day.strftime(form) for place, day in enumerate(days)]
+        fitted = fit([written(tmp_path, "born", mixed)], {"columns": [born, WARD]})
+        read = load_table(fitted.files[0], fitted.schema, "north").values[:, 0].tolist()
+        assert read == [day_of(day.isoformat()) for day in days]
+
+
+@pytest.mark.parametrize(
+    ("names", "cells"),
+    [
+        (["0-9", "9-11", "10-14"], ["0–9", "11-Sep", "14-Oct"]),
+        (["0-9", "9-11", "10-14"], ["0‑9", "9. Nov", "Okt 14"]),
+        (["Köln", "Zürich", "Bern"], ["Koeln", "Zuerich", "Bеrn"]),
+        (["Köln", "Zürich", "Bern"], ["K\u201dln", "Z\x81rich", "Bern"]),
+        (["01067", "10115"], ["1067.0", "10115.0"]),
+        (["yes", "no"], ["✓", "✗"]),
+        (["m", "f", "x"], ["Herr", "Frau", "x"]),
+    ],
+)
+def test_cells_that_stand_for_names_in_other_writing_are_mapped(
+    tmp_path: Path, names: list[str], cells: list[str]
+) -> None:
+    # The list of names had each place twice, so rows of one place were apart by who had typed them.
+    city = {"kind": "category", "name": "city", "categories": names}
+    fitted = fit([written(tmp_path, "city", cells * 12)], {"columns": [city, WARD]})
+    assert fitted.edit.schema == {}
+    read = load_table(fitted.files[0], fitted.schema, "north").values[:, 0].tolist()
+    assert read == [*range(len(names))] * 12
+
+
+@pytest.mark.parametrize(
+    ("names", "cells"),
+    [
+        (["yes", "no"], ["はい", "いいえ"]),
+        (["yes", "no"], ["Raucher", "Nichtraucher"]),
+        (["yes", "no"], ["x", ""]),
+        (["m", "f"], ["D", "H"]),
+        (["a+", "b+"], ["a-", "b-"]),
+    ],
+)
+def test_names_of_which_a_file_has_its_own_for_each_are_left_to_people(
+    tmp_path: Path, names: list[str], cells: list[str]
+) -> None:
+    # "yes" and "Raucher" were two names of one column, and an empty box beside x was missing, not no.
+    smoker = {"kind": "category", "name": "smoker", "categories": names}
+    fitted = fit([written(tmp_path, "smoker", cells * 20)], {"columns": [smoker, WARD]}, asked=True)
+    assert fitted.edit.schema == {}
+    with pytest.raises(DataError):
+        load_table(fitted.files[0], fitted.schema, "north")

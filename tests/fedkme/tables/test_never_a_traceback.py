@@ -96,7 +96,7 @@ def test_a_file_that_is_wrong_is_one_error(tmp_path: Path, case: str) -> None:
     assert "SECRET" not in str(refused.value)
     assert "'from'" not in str(refused.value)  # no setting helps a file without columns, or of arrays
     with suppress(FedkmeError):  # EOFError of a cut .gz
-        settings_seen(DataFile(path=tmp_path / name), NUMBERS)
+        settings_seen([DataFile(path=tmp_path / name)], NUMBERS)[0]
     with suppress(FedkmeError):
         draft(tmp_path / name)
 
