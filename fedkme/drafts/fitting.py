@@ -185,7 +185,9 @@ class _Fitter:
         for name in self.schema.names:
             named = {}
             for place, own in enumerate(needs):
-                source = own.sources.get(name, self.files[place].column(name).source) or ""
+                source = (
+                    {**own.guesses, **own.sources}.get(name) or self.files[place].column(name).source or ""
+                )
                 units = own.cells[name].units if name in own.cells else set()
                 if unit := next(iter((*map(same_unit, units), unit_of(source))), ""):
                     named[place] = unit

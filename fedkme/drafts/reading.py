@@ -9,13 +9,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedkme.drafts.dialect import bare_numbers, codes_among, detect_file, is_number, own_signs, units_of
+from fedkme.drafts.layout import has_no_row_first
 from fedkme.drafts.numbers import ISO, forms_of_dates, in_other_order
-from fedkme.drafts.words import NO, YES, in_other_units, meanings, means_nothing, names_matched, plain
+from fedkme.drafts.words import NO, YES, meanings, means_nothing, names_matched, plain
 from fedkme.errors import FedkmeError
 from fedkme.tables.axis import CODES, codes_beyond
 from fedkme.tables.cells import Cells, day_of, days_of, texts
@@ -162,7 +164,7 @@ def columns_seen(
     sources, guesses = names_matched(missing, free)
     lost = [name for name in missing if name not in sources and name not in label]
     unused = [name for name in free if name not in sources.values()]
-    if len(lost) == len(unused) == 1 and not in_other_units((*lost, *unused)):  # the last column of each side
+    if len(lost) == len(unused) == 1:  # the last column of each side
         sources[lost[0]] = unused[0]
         guesses |= {lost[0]}
         return sources, guesses, []
@@ -177,8 +179,12 @@ def cells_seen(
     counts: dict[str, Counter[str]] = {
         name: Counter() for name in (*swallowed, *(fault.column for fault in examined.faults))
     }
+    no_row: dict[str, Sequence[str]] | None = None
     for part in subject.parts(file) if file.carrier != "npz" and counts else ():
         columns = named(part.columns, schema, file, subject.party)
+        if no_row is None:  # the first part
+            no_row = {name: texts(cells[:1]) for name, cells in columns.items()}
+            no_row = no_row if has_no_row_first(columns, partial(_reads, file)) else {}
         for name in counts.keys() & columns.keys():
             counts[name].update(texts(columns[name]))
     specs: dict[str, Numeric | Category | Label] = {
@@ -186,7 +192,17 @@ def cells_seen(
     }
     if schema.label and schema.label.name in counts:
         specs[schema.label.name] = schema.label
-    return {name: _needs(counts[name], specs[name], file, name) for name in counts if name in specs}
+    needs = {name: _needs(counts[name], specs[name], file, name) for name in counts if name in specs}
+    for name, column in needs.items():
+        for cell in (no_row or {}).get(name, ()):  # units or types below the header mean nothing nowhere
+            column.words.discard(cell)
+            column.names.pop(cell, None)
+            column.unread.pop(cell, None)
+    return needs
+
+
+def _reads(file: DataFile, name: str, cell: str) -> bool:
+    return is_number(cell, file.written(name).number_reader())
 
 
 def much_swallowed(schema: Schema, swallowed: Mapping[tuple[str, str], int], rows: int) -> list[str]:

@@ -286,17 +286,18 @@ def _letters(cells: Iterable[str]) -> set[str]:
 
 
 def names_matched(missing: Sequence[str], header: Sequence[str]) -> tuple[dict[str, str], set[str]]:
-    """Match names of columns to those of a file, never to one with another unit.
+    """Match names of columns to those of a file; to one with another unit if there is no other.
 
     Returns:
         Names of the file by the others; those that are guessed, by likeness or a translation.
     """
     matched: dict[str, str] = {}
     guesses: set[str] = set()
-    for finder in (_alike, _close, _translated):
+    finders = (_alike, _close, _translated)
+    for finder, any_unit in ((finder, any_unit) for any_unit in (False, True) for finder in finders):
         for name in (each for each in missing if each not in matched):
             free = [each for each in header if each not in matched.values()]
-            if match := finder(name, [each for each in free if not in_other_units((name, each))]):
+            if match := finder(name, [each for each in free if any_unit or not in_other_units((name, each))]):
                 matched[name] = match
                 guesses |= {name} if finder is not _alike else set()
     return matched, guesses

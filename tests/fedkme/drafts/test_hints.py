@@ -150,7 +150,10 @@ def test_units_are_said_to_be_left_away_and_other_ones_are_confirmed(folder: Pat
     write("own.csv", {{"weight": "weight (lb)"}.get(key, key): cells for key, cells in rows().items()})
     Path("owner.toml").write_text(OWNER + "data = 'own.csv'\n")
     output = typed("check", "schema.toml", "owner.toml", "--fix", code=DataError.code)
-    assert "not written, for these are guesses: 'weight (lb)' as weight (kg)" in output
+    assert (
+        "column 'weight (kg)': lb in own.csv. Convert all to one unit, then say 'from' or 'units'" in output
+    )
+    assert "lb" not in Path("owner.toml").read_text()
 
 
 def test_numbers_that_are_all_tiny_are_asked_about(folder: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fedkme.drafts.checking import check
 from fedkme.drafts.dialect import detect_file
 from fedkme.drafts.drafting import draft
+from fedkme.drafts.fitting import fit
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import text_of
 from fedkme.errors import DataError
@@ -263,3 +264,16 @@ def test_a_number_that_is_not_read_is_no_unit(tmp_path: Path, cell: str) -> None
     path = tmp_path / "rows.csv"
     path.write_text("".join(f"{';'.join(row)}\n" for row in [["dose", "sex"], *rows]), encoding="utf-8")
     assert not any("is no row" in remark for remark in draft(path).remarks)
+
+
+@pytest.mark.parametrize("below", ["kg;-", "numeric;string", "---;---", "kg;"])
+def test_a_line_of_units_is_no_row_in_an_edit(tmp_path: Path, below: str) -> None:
+    # kg became a word for nothing of one file, and the line of units a person without a weight.
+    lines = "\n".join(["weight;ward", below, *(f"{50 + n};{'ab'[n % 2]}" for n in range(40)), ""])
+    (tmp_path / "north.csv").write_text(lines, encoding="utf-8")
+    north = RowsToCheck("north", DataFile(path=tmp_path / "north.csv", sep=";"), has_section=True)
+    ward = {"kind": "category", "name": "ward", "categories": ["a", "b"]}
+    weight = {"kind": "numeric", "name": "weight", "bounds": [0, 200]}
+    fitted = fit([north], {"columns": [weight, ward]}, asked=True)
+    with pytest.raises(DataError):
+        load_table(fitted.files[0], fitted.schema, "north")
