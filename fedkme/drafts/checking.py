@@ -21,6 +21,7 @@ from fedkme.errors import DataError, FedkmeError
 from fedkme.tables.cells import texts
 from fedkme.tables.conversion import cells_are
 from fedkme.tables.data_file import DataFile, needed_names
+from fedkme.tables.files import ragged_remedy
 from fedkme.tables.schema import Schema
 
 MOST_VALUES = 10
@@ -198,7 +199,7 @@ def _report(subject: RowsToCheck, file: DataFile, schema: Schema, *, show_values
         return FileReport(where, None, [FileFault(error.code, "", cause, error.remedy, file=where)])
     faults = []
     if examined.ragged:
-        remedy = "Put a cell that holds the separator in double quotes."
+        remedy = ragged_remedy(examined.ragged, examined.lines)
         what = "more or fewer cells than the header has"
         faults.append(
             FileFault(DataError.code, "", what, remedy, examined.unit, list(examined.ragged), file=where)

@@ -31,6 +31,7 @@ from fedkme.tables.csv_rows import (
 )
 from fedkme.tables.data_file import EITHER, DataFile, FileColumn
 
+_PADDED = re.compile(r"0\d")
 _MANY_NUMBERS = 10
 """Distinct numbers from which words among them may be more than a few."""
 _MOST_WORDS, _FEW_WORDS = 0.5, 0.1
@@ -281,7 +282,7 @@ def words_for_nothing(counts: Counter[str], read: Callable[[str], float]) -> lis
     """Texts of a column that stand for an empty cell.
 
     A single word in a column of numbers does, whatever the word is, and so do a few words such as "refused"
-    in up to a quarter of many numbers.
+    in up to a quarter of many numbers, and 000 where no other of many numbers of several lengths is padded.
 
     Args:
         counts: number of cells with each text.
@@ -295,6 +296,10 @@ def words_for_nothing(counts: Counter[str], read: Callable[[str], float]) -> lis
         alone = len(others) == 1 and others[0].isalpha()
         answers = many and share <= _ANSWERS and len(others) <= _KINDS and all(map(_WORD.fullmatch, others))
         nothing |= {text for text in others if alone or answers or _is_no_number(text, many)}
+        padded = [text for text in counts if _PADDED.match(text)]
+        if many and len(padded) == 1 and re.fullmatch("000+", padded[0]):
+            unlike = {len(text) for text in counts if text not in nothing} - {len(padded[0])}
+            nothing |= {*padded} if unlike else set()
     return sorted(nothing)
 
 

@@ -201,6 +201,10 @@ def _doubled(lines: Sequence[str], sep: str) -> str:
     return sep * min(runs) if sep not in (*_USUAL, " ") and len(runs) == 1 and min(runs) > 1 else ""
 
 
+_BEGINS_NOTE = re.compile(r"[*†‡#(\[] ?[^\W\d]|[^\W\d][^\d:]*: ")
+"""Begin of a note that the separator cuts into cells, such as "Source: ward 3, all rights"."""
+
+
 def _count_at_end(rows: Sequence[Sequence[str]], last: Sequence[Sequence[str]], width: int) -> int:
     """Number of rows at the end that are totals or notes."""
     if width < 2 or len(rows) < 4 or len(last) < 2:
@@ -208,12 +212,14 @@ def _count_at_end(rows: Sequence[Sequence[str]], last: Sequence[Sequence[str]], 
     often = Counter(
         cell.strip().casefold() for row in [*rows[:-_MOST_AT_END], *last[:-_MOST_AT_END]] for cell in row
     )
+    in_rows = any(_BEGINS_NOTE.match(row[0].strip()) for row in rows[:-_MOST_AT_END] if row)
     count = 0
     for row in reversed(last[-_MOST_AT_END:]):
         filled = [cell.strip() for cell in row if cell.strip()]
         first = filled[0].rstrip(":") if filled else ""
         total = len(row) <= width and _TOTAL.fullmatch(first) is not None and first.casefold() not in often
         note = len(filled) == 1 and (len(row) == 1 or width > 2) and row[0].strip() and _is_note(first)
+        note = note or (_BEGINS_NOTE.match(first) is not None and not in_rows)
         if not (total or note or not filled):
             break
         count += 1

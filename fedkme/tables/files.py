@@ -81,6 +81,14 @@ def load_table(source: Source, schema: Schema, party: str, *, of_persons: bool =
     return load_rows(source, schema, party, of_persons=of_persons).table
 
 
+def ragged_remedy(ragged: Sequence[int], lines: Iterable[int]) -> str:
+    """Remedy for lines `ragged`, with more or fewer cells than the header, of a file with rows on `lines`."""
+    quotes = "put a cell that holds the separator in double quotes"
+    if min(ragged) > max(lines, default=0):
+        return f"Set 'skip_end' = {len(ragged)} beside the file's path if they are no rows; else {quotes}."
+    return f"Correct these lines: {quotes}."
+
+
 def load_rows(source: Source, schema: Schema, party: str, *, of_persons: bool = False) -> Examined:
     """Read a file as `load_table` does, with the cells that the schema and the file's settings replaced.
 
@@ -93,7 +101,7 @@ def load_rows(source: Source, schema: Schema, party: str, *, of_persons: bool = 
         where = f"{len(examined.ragged)} lines with more or fewer cells than its header"
         file = data_file.whose(party, as_file(source).path)
         cause = f"{file} has {where}, the first is line {examined.ragged[0]}"
-        raise DataError(cause, "Correct these lines; put a cell that holds a separator in double quotes.")
+        raise DataError(cause, ragged_remedy(examined.ragged, examined.lines))
     _refuse(examined.faults, party, examined.unit, examined.lines)
     return examined
 
@@ -320,7 +328,8 @@ def read_columns(source: Source, party: str) -> dict[str, Cells]:
     for part in read_parts_of(file, party):
         if part.ragged:
             cause = f"{data_file.whose(party, file.path)} has lines with more or fewer cells than its header"
-            raise DataError(f"{cause}, the first is line {part.ragged[0]}", "Correct these lines.")
+            remedy = ragged_remedy(part.ragged, part.lines)
+            raise DataError(f"{cause}, the first is line {part.ragged[0]}", remedy)
         if not isinstance(part.lines, list):
             return dict(part.columns)
         for name, cells in part.columns.items():

@@ -21,7 +21,7 @@ from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import text_of
 from fedkme.errors import DataError
 from fedkme.tables.data_file import DataFile
-from fedkme.tables.files import load_table
+from fedkme.tables.files import load_table, read_columns
 from fedkme.tables.schema import schema_from
 
 HEADER = ["age", "sex", "bmi"]
@@ -277,3 +277,60 @@ def test_a_line_of_units_is_no_row_in_an_edit(tmp_path: Path, below: str) -> Non
     fitted = fit([north], {"columns": [weight, ward]}, asked=True)
     with pytest.raises(DataError):
         load_table(fitted.files[0], fitted.schema, "north")
+
+
+@pytest.mark.parametrize(
+    "note", ["Source: our hospital, ward 3, all rights", "* estimated, or imputed", "\nNote: a, b\n(c), d"]
+)
+def test_a_note_with_separators_below_the_rows_is_no_row(tmp_path: Path, note: str) -> None:
+    path = tmp_path / "noted.csv"
+    path.write_text(text(HEADER, *ROWS) + note + "\n", encoding="utf-8")
+    assert_read(path)
+
+
+@pytest.mark.parametrize(
+    ("at_end", "remedy"), [(True, "Set 'skip_end' = 2 beside"), (False, "put a cell that")]
+)
+def test_lines_behind_the_rows_get_the_remedy_of_footers(tmp_path: Path, at_end: bool, remedy: str) -> None:
+    # A footer was called a cell without quotes.
+    path, other = tmp_path / "whole.csv", tmp_path / "other.csv"
+    path.write_text(text(HEADER, *ROWS), encoding="utf-8")
+    odd = [["20", "f"], ["30", "m"]]
+    other.write_text(text(HEADER, *([*ROWS, *odd] if at_end else [*odd, *ROWS])), encoding="utf-8")
+    drafted = draft(path)
+    schema = drafted.schema()
+    for read in (lambda: load_table(other, schema, "north"), lambda: read_columns(other, "north")):
+        with pytest.raises(DataError) as refused:
+            read()
+        assert remedy in refused.value.remedy
+        assert ("skip_end" in refused.value.remedy) == at_end
+    checked = check([RowsToCheck("north", DataFile(path=other))], tomllib.loads(text_of(drafted)), schema)
+    assert remedy in checked.reports[0].faults[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("cell", "others", "none"),
+    [
+        ("000", range(18, 90), True),
+        ("0000", range(100, 9000, 97), True),
+        ("000", range(100, 999), False),  # codes of three digits
+        ("00", range(1, 24), False),  # hours
+    ],
+)
+def test_zeros_are_no_value_where_no_number_is_padded(
+    tmp_path: Path, cell: str, others: range, none: bool
+) -> None:
+    # They made names of ages, or left a column of pay out.
+    numbers = [str(number) for number in others]
+    rows = [
+        [cell if n % 9 == 0 else numbers[n % len(numbers)], "fm"[n % 2]] for n in range(20 * len(numbers))
+    ]
+    path = tmp_path / "zeros.csv"
+    path.write_text(text(["n", "sex"], *rows), encoding="utf-8")
+    drafted = draft(path)
+    (spec,) = (column.spec for column in drafted.columns if column.name == "n")
+    assert (spec.get("kind") == "numeric") == none
+    assert (spec.get("na") == [cell]) == none
+    if none:
+        values = load_table(drafted.files[0], drafted.schema(), "north").values[:, 0]
+        np.testing.assert_array_equal(np.isnan(values), [row[0] == cell for row in rows])
