@@ -273,13 +273,13 @@ def _summaries(protocol: str) -> list[Case]:
         )
         if not row.sealed:
             cases.append(_summary(protocol, "margins of a release", **margins))
+            there = {"cells": {"release": "pool", "rho": 4.0}, "exercises": ("a second pick",)}
+            cases.append(_summary(protocol, "margins of a release that exists", **margins | there))
             cases.append(_summary(protocol, "margins, a death", in_sketch=True, curator_dies=11, **margins))
         cases.append(_summary(protocol, "no labels", labels=False))
         drawn, most = ({**_SEEDS, **how} for how in ({"uniform": 1.0}, _MOST))
         cases.append(_summary(protocol, "most rows of owners, half of them uniform", cells=most))
-        cases.append(
-            _summary(protocol, "uniform rows, and an owner dies after them", cells=drawn, dies={HOLDER: 3})
-        )
+        cases.append(_summary(protocol, "uniform rows, then an owner dies", cells=drawn, dies={HOLDER: 3}))
     if row.family == "uniform":
         cases.append(_summary(protocol, "more rows than are kept", uniform_ratio=2.0))
     return cases

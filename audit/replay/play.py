@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from audit.in_memory import FreshNoise
 from audit.replay.cases import Case
 from audit.replay.figures import Exported, Figure
 from audit.replay.neighbours import HOLDER, World
@@ -20,6 +22,10 @@ from audit.replay.owner_trace import DyingCurator, open_tapped
 from audit.replay.patches import watching
 from audit.replay.recorder import Recorder
 from audit.streams import over_grpc
+from curator.cells.pool_model import release_of_pool
+from curator.run.record import RECORD
+from fedkme.answers.folder import RELEASE
+from fedkme.cells.plan import RELEASE_SHARE
 from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ops.metrics import timed
 from fedkme.privacy.events import CONSUMER, CURATOR, Disclosure
@@ -70,15 +76,29 @@ class Played:
 
 def play(case: Case, world: World, recorder: Recorder) -> Played:
     """Run a case over the rows of a world."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        observing(recorder.observe),
-        watching(recorder, case.finish),
-    ):
+    with tempfile.TemporaryDirectory() as folder:
+        case = _over_release(case, world, Path(folder, "pool"))
+        return _observed(case, world, recorder, Path(folder))
+
+
+def _observed(case: Case, world: World, recorder: Recorder, folder: Path) -> Played:
+    with observing(recorder.observe), watching(recorder, case.finish):
         for party in (*world.owners, CURATOR, CONSUMER):
             with acting(party):
                 logging.getLogger("fedkme.replay").debug(CANARY)
-        return asyncio.run(_play(case, world, recorder, Path(folder)))
+        return asyncio.run(_play(case, world, recorder, folder))
+
+
+def _over_release(case: Case, world: World, folder: Path) -> Case:
+    """Make the release over which a case's summary is, of public rows, and name its folder in the case."""
+    if case.summary is None or case.summary.cells.release is None:
+        return case
+    folder.mkdir()
+    method = release_of_pool(case.summary, case.schema, 3, RELEASE_SHARE)
+    (folder / RELEASE).write_bytes(asyncio.run(method.ask(FreshNoise(world.seeds, case.schema, 1))))
+    (folder / RECORD).write_text(json.dumps({"owner_rows": dict.fromkeys(world.owners, 1)}))
+    cells = case.summary.cells.model_copy(update={"release": folder})
+    return replace(case, summary=case.summary.model_copy(update={"cells": cells}))
 
 
 async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -> Played:

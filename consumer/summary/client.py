@@ -165,7 +165,10 @@ async def _receive(
 ) -> Summary:
     """Receive progress, rows, the curator's head and the outcome."""
     parts = []
-    with _reported_if_long(reporter, plan.run, "owners' rows") as telling:
+    what = "owners' rows"
+    if plan.cells is not None:
+        what = "owners: they count their rows by what D_v gave, with noise, then send the rows ordered"
+    with _reported_if_long(reporter, plan.run, what) as telling:
         async for message in messages:
             telling.cancel()
             match message.WhichOneof("body"):

@@ -1,7 +1,8 @@
 """Record of a release run and the run's folder: readable with a text editor and numpy alone."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,9 @@ from fedkme.sums.vector import one_owner_moves
 from fedkme.tables.npz import npz_arrays
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, table_from_arrays
+
+_NAMED = 5
+"""Owners that an error names, at most."""
 
 
 @dataclass(slots=True)
@@ -187,6 +191,27 @@ def release_of(folder: Path, schema: Schema) -> bytes:
         cause = f"the release in {folder} is of rows by another schema"
         raise DataError(cause, "Name a release by the curator's 'schema_file'.")
     return release.data
+
+
+def check_owners(folder: Path, owners: Collection[str]) -> None:
+    """Check that the release in a folder is of the rows of these owners, by its record or by their number.
+
+    Raises:
+        DataError: it is of others.
+    """
+    names = set[str]()
+    with contextlib.suppress(FedkmeError, OSError, ValueError, TypeError, LookupError):
+        names |= {*json.loads(read_text(folder / RECORD))["owner_rows"]}
+    if names:
+        lacking, besides = sorted({*owners} - names), sorted(names - {*owners})
+        said = [("lacks ", lacking), ("has rows of ", besides)]
+        what = " and ".join(verb + ", ".join(who[:_NAMED]) for verb, who in said if who)
+    else:
+        count = AskedFolder(folder).stored.owners
+        what = "" if count == len(owners) else f"counts {count} owners, and the run has {len(owners)}"
+    if what:
+        cause = f"cells are of the release in {folder}, which is not of this run's owners: it {what}"
+        raise DataError(cause, "Name a release of these owners in 'cells.release'.")
 
 
 def redrawn(release: bytes, rows: int, tell: Tell) -> Table | None:

@@ -1,6 +1,6 @@
 """Parts of a curator that all of its runs share."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from curator.owners.members import Membership
 from curator.owners.session import RunSession
 from curator.planning.plan import choose
-from curator.run.release_record import ReleaseRecord, redrawn, release_of, write_release
+from curator.run.release_record import ReleaseRecord, check_owners, redrawn, release_of, write_release
 from curator.run.run import Run
 from curator.run.summary_record import RoundRecord, SummaryRecord, write_run
 from curator.runs.queue import lines_before
 from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings
 from fedkme.documents import Fault, RunDocument
-from fedkme.errors import MissingOwnersError, NotMadeError, StoreError, on_disk
+from fedkme.errors import DataError, MissingOwnersError, NotMadeError, StoreError, on_disk
 from fedkme.exchange import Participation, SummaryChoice
 from fedkme.margins.model import model_rows
 from fedkme.party import NoiseFor
@@ -144,6 +144,14 @@ class RunContext:
         folder = self.settings.summary.cells.release
         assert folder is not None, "the caller checked `cells.release`"
         return release_of(folder, self.schema)
+
+    def warn_of_pool(self, run: str, owners: Collection[str]) -> None:
+        """Warn if `cells.release` is of other owners' rows than those of a run over it."""
+        if (folder := self.settings.summary.cells.release) is not None:
+            try:
+                check_owners(folder, owners)
+            except DataError as error:
+                self.say("warning", run=run, round=0, line=str(error), code=error.code)
 
     @cached_property
     def pool_rows(self) -> Table:

@@ -119,6 +119,8 @@ class SummaryRun:
         }
         self._context.say("run", run=self._run.name, round=0, **begins)
         self._context.begin_without(self._run, self.record.faults)
+        if self._run.document.planned.cells is not None:
+            self._context.warn_of_pool(self._run.name, [session.name for session in self.sessions])
         try:
             await body(self.sessions, self.record, progress)
         finally:

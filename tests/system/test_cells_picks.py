@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,30 @@ async def test_over_a_release_that_exists_owners_pay_for_counts_alone(tmp_path: 
         assert record["code_book"]["kind"] == "density"
     with np.load(tmp_path / "summary-7" / "summary.npz") as summary:
         assert (summary["x"][:, 3] == 2).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("owners", "what"),
+    [
+        (None, "owners, and the run has 2"),
+        ({"a": 9, "c": 9}, "it lacks b and has rows of c"),
+        ({"a": 9, "b": 9}, ""),
+        ([], "owners, and the run has 2"),
+    ],
+)
+async def test_a_release_of_other_owners_is_told(tmp_path: Path, owners: Any, what: str) -> None:
+    files = {name: file_of(tmp_path, name, seed, 0.1) for seed, name in enumerate("ab")}
+    table = load_table(files["a"], JOBS, "a")
+    await asyncio.to_thread(release_in, tmp_path / "pool", table)
+    if owners is not None:
+        (tmp_path / "pool" / "record.json").write_text(json.dumps({"owner_rows": owners}))
+    async with market(tmp_path, ["a", "b"], JOBS, summary=over(tmp_path / "pool")) as at:
+        for name, file in files.items():
+            at.owner(name, data=file)
+        await at.consumer(6, validation=file_of(tmp_path, "doctors", 9, 1.0, 200), target=GaussianSettings())
+        warned = [fields for event, fields in at.ear.said if event == "warning" and "pool" in fields["line"]]
+    assert [line["code"] for line in warned] == ([DataError.code] if what else [])
+    assert all(what in line["line"] for line in warned)
 
 
 async def test_a_curator_with_a_wrong_release_says_so_before_it_listens(tmp_path: Path) -> None:
