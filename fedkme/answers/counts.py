@@ -228,10 +228,10 @@ class CountEvidence:
             on = np.append(middle * weights, [below, above])
             return ReleasedFigure(float(on @ means), math.sqrt(max(float(on @ covariance @ on), 0.0)))
 
-        whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), figure(1, 1, 0).unless_rounding(reach))
-        if hidden and (fine := self.fine(clique)) is not None:
-            ends = values.min(axis=within), values.max(axis=within)
-            whole = with_best_ends(whole, fine, *ends)
+        gap = figure(1, 1, 0).unless_rounding(reach)
+        whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), gap, hidden=hidden)
+        if (fine := self.fine(clique)) is not None:
+            whole = with_best_ends(whole, fine, values.min(axis=within), values.max(axis=within))
         return Law(means[:count], covariance[:count, :count], whole, reach)
 
     def linear(

@@ -60,6 +60,7 @@ def added(one: Law, other: Law) -> Law:
 
     names = ("middle", "least", "most", "gap", "centre")
     whole = Between(*(add(getattr(one.whole, name), getattr(other.whole, name)) for name in names))
+    whole = replace(whole, hidden=one.whole.hidden or other.whole.hidden)
     return Law(one.means + other.means, one.covariance + other.covariance, whole, one.reach + other.reach)
 
 

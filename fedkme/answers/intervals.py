@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import NormalDist
 from weakref import WeakKeyDictionary
@@ -84,6 +84,7 @@ class Between:
         most: the largest value that the rows allow.
         gap: `most` less `least`.
         inner: a value between bounds that are not those of the middle; None: the middle.
+        hidden: whether the release hides where in their cells rows lie; else bounds differ by choice.
     """
 
     middle: ReleasedFigure
@@ -91,6 +92,7 @@ class Between:
     most: ReleasedFigure
     gap: ReleasedFigure
     inner: ReleasedFigure | None = None
+    hidden: bool = field(default=True, kw_only=True)
 
     @property
     def centre(self) -> ReleasedFigure:
@@ -99,7 +101,9 @@ class Between:
 
     @property
     def unseen(self) -> float:
-        """Larger distance of `least` and `most` from the middle, by the figures."""
+        """Larger distance of `least` and `most` from the middle, by the figures; 0: nothing is hidden."""
+        if not self.hidden:
+            return 0.0
         middle = self.middle.estimate
         return max(self.most.estimate - middle, middle - self.least.estimate, 0.0)
 
@@ -126,7 +130,12 @@ class Between:
 
 
 def with_best_ends(whole: Between, fine: FineShares, least: FloatArray, most: FloatArray) -> Between:
-    """Take the best bounds of a function of a fine cell, given the least and the most value in each cell."""
+    """Take the best bounds of a function of a fine cell, given the least and the most value in each cell.
+
+    Where nothing is hidden, a share keeps its bounds: the best ones are no shorter (lab/tried/releases.md).
+    """
+    if not whole.hidden and np.isin(least, (least.min(), least.max())).all():
+        return whole
     if fine not in _BOUNDS:
         _BOUNDS[fine] = _CellBounds(fine)
     low, high = -_BOUNDS[fine].above(-least), _BOUNDS[fine].above(most)

@@ -110,7 +110,8 @@ def test_a_told_mean_leaves_estimates_with_the_stated_law_and_less_noise() -> No
             assert each.shares.sum() == pytest.approx(1.0)
 
 
-def test_bounds_of_a_mean_in_a_wide_range_hold_with_less_noise_than_its_estimate() -> None:
+@pytest.mark.parametrize("hidden", [True, False])
+def test_bounds_of_a_mean_in_a_wide_range_hold_with_less_noise_than_its_estimate(hidden: bool) -> None:
     # A curve of rows in a tenth of the range: noise of empty cells must not widen the interval.
     rng, cells = np.random.default_rng(4), np.arange(256)
     true = np.exp(-(((cells - 40) / 9.0) ** 2))
@@ -124,13 +125,22 @@ def test_bounds_of_a_mean_in_a_wide_range_hold_with_less_noise_than_its_estimate
         )
         means, covariance = fine.law([values])
         middle = ReleasedFigure(float(means[0]), math.sqrt(float(covariance[0, 0])))
-        whole = Between(middle, middle, middle, ReleasedFigure(0.0))
+        whole = Between(middle, middle, middle, ReleasedFigure(0.0), hidden=hidden)
         best = with_best_ends(whole, fine, values, values)
+        assert hidden or best.unseen == 0.0  # the ends differ by choice
         low, high = best.ends(DoubtfulBound(0.0))
         held += low <= exact <= high
         lengths.append((high - low) / (2.0 * critical(0.0) * middle.deviation))
     assert held >= 52  # of exact 95 % intervals, fewer of 60 hold with a chance of 6e-3
     assert np.mean(lengths) < 0.8
+
+
+def test_a_share_of_cells_that_hide_nothing_keeps_its_unbiased_interval() -> None:
+    fine, above = noisy(1), np.arange(8) > 3
+    means, covariance = fine.law([above.astype(np.float64)])
+    middle = ReleasedFigure(float(means[0]), math.sqrt(float(covariance[0, 0])))
+    whole = Between(middle, middle, middle, ReleasedFigure(0.0), hidden=False)
+    assert with_best_ends(whole, fine, above.astype(np.float64), above.astype(np.float64)) is whole
 
 
 def test_rows_are_drawn_to_have_a_told_mean_whatever_the_noise_of_fine_counts() -> None:
