@@ -146,12 +146,14 @@ _FIGURES = {
     "real_halves": "of one half of the owners' rows from the other",
     "pairs": "distance of a pair of columns from the owners' (0 to 1)",
     "real_halves_pairs": "of pairs in one half of the owners' rows from the other",
+    "means": "distance of a number's mean from the owners', in deviations of their rows",
     "noise_of_auc": "deviation of an AUC at chance, on as many test rows",
     "trained_on_synthetic": "models trained on synthetic rows",
     "trained_on_real": "models trained on the owners' rows",
     "auc": "AUC of scores",
     "roc": "ROC of hard labels",
     "prc": "precision and recall of hard labels",
+    "boosted": "boosted trees",
 }
 """Figures of metrics.json, in words."""
 

@@ -4,6 +4,7 @@ The papers compute ROC and PRC from predicted classes; `auc` is the area by scor
 classifiers of the papers.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from fedkme.tables.table import Table
 
 Models = Mapping[str, Callable[[int], Any]]
 """Makers of classifiers with the interface of scikit-learn, by name; each takes a seed."""
+_BOOSTED, _MOST_BOOSTED, _MOST_LEVELS = 100, 200, 255
+"""Trees of boosting for each class; most columns times classes; levels from which a category is a number."""
 
 
 def quick_models() -> Models:
@@ -29,6 +32,28 @@ def quick_models() -> Models:
         "GNB": lambda seed: naive_bayes.GaussianNB(),
         "DT": lambda seed: tree.DecisionTreeClassifier(random_state=seed),
     }
+
+
+def boosted_score(rows: Table, test: Table, schema: Schema, seed: int) -> float:
+    """Score of boosted trees: AUC of two classes, else ROC of predicted classes; NaN where they take minutes.
+
+    They learn what `quick_models` do not, such as whether two categories are the same.
+    """
+    from sklearn import ensemble
+
+    categories = [isinstance(column, Category) for column in schema.columns for _ in range(column.count)]
+    levels = max((len(c.categories) for c in schema.columns if isinstance(c, Category)), default=0)
+    if len(categories) * len(schema.classes) > _MOST_BOOSTED:
+        return float("nan")
+    options: dict[str, Any] = {"categorical_features": categories} if 0 < levels < _MOST_LEVELS else {}
+
+    def boosted(seed: int) -> Any:
+        return ensemble.HistGradientBoostingClassifier(
+            max_iter=_BOOSTED, early_stopping=False, random_state=seed, **options
+        )
+
+    score = evaluate(rows, test, schema, {"boosted": boosted}, seed)["boosted"]
+    return score.auc if math.isfinite(score.auc) else score.roc
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,12 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
         variation for categories, Kolmogorov's distance for numbers), and each column's distance `by_name`.
         `pairs`: total variation of the tables of two columns, in the same form, numbers in eight bins.
         `real_halves` and `real_halves_pairs`: the same distances between two halves of the real rows.
+        `means`: distance of each number's mean, in standard deviations of the real rows, in the same form.
         `shares`: shares of rows by value, for the label and the columns with the largest distances. With
         labels, `noise_of_auc`: deviation of an AUC at chance, by the number of test rows; and
         `trained_on_synthetic` and `trained_on_real`: of models trained on these rows, `roc` and `prc` by
-        predicted classes, as in the papers, and with two classes `auc` by scores.
+        predicted classes, as in the papers, and with two classes `auc` by scores; `boosted`: the same of
+        boosted trees, unless they would take minutes.
     """
     synthetic, real = _cut(synthetic), _as_seen(_cut(real), schema)
     results = compare_columns(synthetic, real, schema)
@@ -75,7 +77,8 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
         for name, rows in (("synthetic", synthetic), ("real", real)):
             scores = classifiers.evaluate(rows, _cut(test), schema, classifiers.quick_models(), seed)
             average = classifiers.mean(scores)
-            figures = {"auc": average.auc, "roc": average.roc, "prc": average.prc}
+            boosted = classifiers.boosted_score(rows, _cut(test), schema, seed)
+            figures = {"auc": average.auc, "roc": average.roc, "prc": average.prc, "boosted": boosted}
             results[f"trained_on_{name}"] = {key: x for key, x in figures.items() if math.isfinite(x)}
     return results
 
@@ -94,6 +97,7 @@ def compare_columns(rows: Table, real: Table, schema: Schema, fresh: int | None 
     distances = column_distances(rows, real, schema)
     columns = np.mean([column_distances(a, b, schema) for a, b in draws], axis=0)
     pairs = [pair_distances(a, b, real, schema) for a, b in draws]
+    means = _mean_distances(rows, real, schema)
     return {
         "columns": {"mean": float(distances.mean()), "largest": float(distances.max())}
         | {"by_name": _by_name(schema, distances)},
@@ -101,6 +105,7 @@ def compare_columns(rows: Table, real: Table, schema: Schema, fresh: int | None 
         "pairs": _summarised(pair_distances(rows, real, real, schema)),
         "real_halves_pairs": _summarised({k: float(np.mean([each[k] for each in pairs])) for k in pairs[0]}),
         "shares": shares(rows, real, schema, np.argsort(-distances, kind="stable")[:SHOWN]),
+        **({"means": _summarised(means)} if means else {}),
     }
 
 
@@ -169,6 +174,19 @@ def column_distances(left: Table, right: Table, schema: Schema) -> NDArray[np.fl
     return np.array(distances)
 
 
+def _mean_distances(left: Table, right: Table, schema: Schema) -> dict[str, float]:
+    """Distance between two tables' means of each number, in standard deviations among the right rows."""
+    off = dict[str, float]()
+    for place, (name, column) in enumerate(_named(schema)):
+        if isinstance(column, Numeric):
+            a, b = (x[np.isfinite(x)] for x in (left.values[:, place], right.values[:, place]))
+            if not len(a) or not len(b):
+                continue  # all are missing
+            spread = max(float(b.std()), _LEAST_SPREAD * (column.limits[1] - column.limits[0]))
+            off[name] = abs(float(a.mean() - b.mean())) / max(spread, 1e-300)
+    return off
+
+
 def _named(schema: Schema) -> list[tuple[str, Numeric | Category]]:
     """Name and column of each place in a row."""
     return [(name, column) for column in schema.columns for name in column.names]
@@ -182,6 +200,8 @@ def _kolmogorov(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float(np.abs(left - right).max())
 
 
+_LEAST_SPREAD = 1e-3
+"""Least standard deviation of a number that its mean is compared with, over the column's range."""
 MOST_PAIRED = 30
 """Columns whose pairs are compared, evenly spaced; the label is one more."""
 
