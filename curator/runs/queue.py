@@ -58,6 +58,8 @@ class RunQueue:
                 document = self._with_rows(row.run, run_document_from_bytes(row.document))
                 first = _first(document) if status == "asked" else "queued"
                 self._open[row.run] = Run(row.run, document, first, row.opened)
+                if request_id := document.request.request_id:  # a store of before 22 November has no index
+                    store.put(_request_key(document.consumer, request_id), row.run.encode())
         self._queue += sorted(
             (run for run in self._open.values() if run.status == "queued"), key=lambda run: run.opened
         )
