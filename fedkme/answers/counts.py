@@ -140,8 +140,8 @@ class CountEvidence:
         if len(self._ways) >= _MOST_PARTS:
             self._ways.clear()
         for way in (self._number_and_gap, _as_they_are, self._taken_apart):
-            parts, ones = way(functions), [1.0] * len(functions)
-            if parts and not any(self._law(part, ones).reason for part in parts):
+            parts = way(functions)
+            if parts and not any(map(self._reason, map(self._on_grid, parts))):
                 self._ways[key] = way
                 return parts
         self._ways[key] = _as_they_are
@@ -158,10 +158,11 @@ class CountEvidence:
 
     def _untold(self, functions: tuple[Function, ...]) -> str:
         """Reason for these functions as they are, by one point of each piece of a cell."""
-        clique = self._clique(functions)
-        grid = self._grid(clique, functions, (1,))
-        tables = [cell_means(self._values_on(function, clique, grid), grid) for function in functions]
-        told = self.linear(clique, tables, len(tables))
+        return self._reason(self._computed(functions, (1,)))
+
+    def _reason(self, on: OnGrid) -> str:
+        """Reason why the release does not give means of functions of a cell; empty: it gives them."""
+        told = "" if self._is_fine(on.clique) else self.linear(on.clique, on.means, len(on.means))
         return told if isinstance(told, str) else ""
 
     def _taken_apart(self, functions: tuple[Function, ...]) -> _Parts:
@@ -265,24 +266,22 @@ class CountEvidence:
     def _on_grid(self, functions: Sequence[Function]) -> OnGrid:
         """Values of functions at the grid; the last are kept, as an interval asks for them many times."""
         key = tuple(functions)
-        on_grid = self._on_grids.pop(key, None)
-        if on_grid is None:
-            clique = self._clique(functions)
-            grid = self._grid(clique, functions)
-            values = [self._values_on(function, clique, grid) for function in functions]
-            on_grid = OnGrid(clique, values, [cell_means(each, grid) for each in values])
-        self._on_grids[key] = on_grid
+        self._on_grids[key] = on_grid = self._on_grids.pop(key, None) or self._computed(functions)
         if len(self._on_grids) > _MOST_GRIDS:
             del self._on_grids[next(iter(self._on_grids))]
         return on_grid
+
+    def _computed(self, functions: Sequence[Function], pieces: Sequence[int] = _PIECES) -> OnGrid:
+        clique = self._clique(functions)
+        grid = self._grid(clique, functions, pieces)
+        values = [self._values_on(function, clique, grid) for function in functions]
+        return OnGrid(clique, values, [cell_means(each, grid) for each in values])
 
     def _clique(self, functions: Sequence[Function]) -> Clique:
         names = set().union(*(function.columns for function in functions))
         return tuple(sorted(self._place[name] for name in names))
 
-    def _grid(
-        self, clique: Clique, functions: Sequence[Function], most: Sequence[int] = _PIECES
-    ) -> list[CellPoints]:
+    def _grid(self, clique: Clique, functions: Sequence[Function], most: Sequence[int]) -> list[CellPoints]:
         """Choose the values of each column at which functions are computed."""
         cuts = {
             self._place[name]: tuple(sorted(set().union(*(f.cuts.get(name, frozenset()) for f in functions))))

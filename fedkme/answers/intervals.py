@@ -153,12 +153,20 @@ class _CellBounds:
     The mean is by the denoised shares, each raised by UNSURE of the noise of all over their number: no cell
     is certainly empty. Projected gradients find the best: for these shares p, their covariance V and slack s,
     the gradient of s p + 2 sqrt((h + s) V (h + s)) is p + 2 V (h + s) / sqrt((h + s) V (h + s)).
+    V is D, the noise of the counts, which is above V and divides each step, and a part of low rank: what fine
+    cells share are sums over coarse cells and the told score, the rows of B, so V = D + D B' A B D.
     """
 
     def __init__(self, fine: FineShares) -> None:
+        basis = (fine.within == np.unique(fine.within)[:, None]).astype(np.float64)
+        basis = basis if fine.told is None else np.vstack([basis, fine.told.scores])
+        self._counts = np.ones(len(fine.fine)) if fine.parts is None else fine.parts.astype(np.float64)
+        self._variance = max(fine.sigma**2, 1e-300)  # of one count; D and V are divided by it
+        self._basis = basis * self._counts
+        own, whole = self._basis @ basis.T, fine.law([*basis])[1] / self._variance
+        inverse = np.linalg.pinv(own, hermitian=True)
+        self._shared = inverse @ (whole - own) @ inverse @ self._basis
         self._shares = fine.denoised + UNSURE * fine.sigma / math.sqrt(len(fine.fine))
-        self._covariance = fine.law([*np.eye(len(fine.fine))])[1]
-        self._steepest = max(float(np.linalg.eigvalsh(self._covariance)[-1]), 1e-300)
         self._slacks = dict[bytes, FloatArray]()
 
     def above(self, values: FloatArray) -> FloatArray:
@@ -175,12 +183,13 @@ class _CellBounds:
         return np.asarray(values + reach * self._slacks[key])
 
     def _slack(self, unit: FloatArray) -> FloatArray:
-        slack = np.zeros_like(unit)
+        slack, scale = np.zeros_like(unit), 1.0 / (_DEVIATIONS * math.sqrt(self._variance))
         for _ in range(_STEPS):
-            towards = self._covariance @ (unit + slack)
-            deviation = math.sqrt(max(float((unit + slack) @ towards), 0.0))
-            step = deviation / _DEVIATIONS * self._shares + towards
-            slack = np.maximum(slack - step / self._steepest, 0.0)
+            above = unit + slack
+            towards = self._counts * above + (self._shared @ above) @ self._basis
+            deviation = math.sqrt(max(float(above @ towards), 0.0))
+            step = scale * deviation * self._shares + towards
+            slack = np.maximum(slack - step / self._counts, 0.0)
         return slack
 
 
