@@ -12,8 +12,13 @@ from grpc_tools import protoc
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 TARGET = ROOT / "fedkme" / "wire" / "v1"
-_STATIC_CALLS = " # This class is part of an EXPERIMENTAL API."
-"""Head of grpc's calls without a channel, which nothing here uses."""
+_REST = re.compile(
+    r"^import warnings\n|^GRPC_GENERATED_VERSION.*?^    \)\n\n|^if not _descriptor\._USE_C_DESCRIPTORS.*"
+    r"|^ # This class is part of an EXPERIMENTAL API\..*",
+    re.MULTILINE | re.DOTALL,
+)
+"""Parts that no call needs: a check of the version of grpc, which pyproject.toml requires; offsets for
+copies of descriptors without the C library; calls without a channel."""
 
 
 def generate(target: Path) -> None:
@@ -32,7 +37,7 @@ def generate(target: Path) -> None:
                 r"^from fedkme\.v1 import", "from fedkme.wire.v1 import", file.read_text(), flags=re.M
             )
             if not file.name.endswith("_grpc.py") or "Servicer" in text:  # no stubs without calls
-                (target / file.name).write_text(text.partition(_STATIC_CALLS)[0].rstrip() + "\n")
+                (target / file.name).write_text(_REST.sub("", text).rstrip() + "\n")
 
 
 def main() -> None:

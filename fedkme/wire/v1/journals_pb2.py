@@ -33,24 +33,3 @@ DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x65\x64km
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fedkme.v1.journals_pb2', _globals)
-if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_RUNDOCUMENT']._serialized_start=140
-  _globals['_RUNDOCUMENT']._serialized_end=531
-  _globals['_DEPARTURE']._serialized_start=533
-  _globals['_DEPARTURE']._serialized_end=602
-  _globals['_COALITION']._serialized_start=604
-  _globals['_COALITION']._serialized_end=680
-  _globals['_CURATORENTRY']._serialized_start=683
-  _globals['_CURATORENTRY']._serialized_end=974
-  _globals['_CURATORENTRY_ANSWER']._serialized_start=808
-  _globals['_CURATORENTRY_ANSWER']._serialized_end=933
-  _globals['_CURATORENTRY_DRAW']._serialized_start=935
-  _globals['_CURATORENTRY_DRAW']._serialized_end=974
-  _globals['_OWNERDOCUMENT']._serialized_start=976
-  _globals['_OWNERDOCUMENT']._serialized_end=1005
-  _globals['_OWNERENTRY']._serialized_start=1007
-  _globals['_OWNERENTRY']._serialized_end=1117
-  _globals['_REQUESTDOCUMENT']._serialized_start=1120
-  _globals['_REQUESTDOCUMENT']._serialized_end=1363
-# @@protoc_insertion_point(module_scope)

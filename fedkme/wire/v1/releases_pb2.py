@@ -30,20 +30,3 @@ DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x65\x64km
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fedkme.v1.releases_pb2', _globals)
-if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_RELEASEREQUEST']._serialized_start=63
-  _globals['_RELEASEREQUEST']._serialized_end=213
-  _globals['_RELEASEMESSAGE']._serialized_start=216
-  _globals['_RELEASEMESSAGE']._serialized_end=446
-  _globals['_RELEASEPLAN']._serialized_start=448
-  _globals['_RELEASEPLAN']._serialized_end=491
-  _globals['_RELEASEPROGRESS']._serialized_start=493
-  _globals['_RELEASEPROGRESS']._serialized_end=557
-  _globals['_FILEPART']._serialized_start=559
-  _globals['_FILEPART']._serialized_end=611
-  _globals['_RELEASEOUTCOME']._serialized_start=613
-  _globals['_RELEASEOUTCOME']._serialized_end=708
-  _globals['_RELEASES']._serialized_start=710
-  _globals['_RELEASES']._serialized_end=787
-# @@protoc_insertion_point(module_scope)

@@ -31,30 +31,3 @@ DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x66\x65\x64km
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fedkme.v1.summaries_pb2', _globals)
-if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_CONSUMERMESSAGE']._serialized_start=90
-  _globals['_CONSUMERMESSAGE']._serialized_end=463
-  _globals['_SUMMARYREQUEST']._serialized_start=466
-  _globals['_SUMMARYREQUEST']._serialized_end=770
-  _globals['_RUNQUERY']._serialized_start=772
-  _globals['_RUNQUERY']._serialized_end=809
-  _globals['_RUNLIST']._serialized_start=811
-  _globals['_RUNLIST']._serialized_end=888
-  _globals['_RUNSTATE']._serialized_start=890
-  _globals['_RUNSTATE']._serialized_end=1006
-  _globals['_CURATORMESSAGE']._serialized_start=1009
-  _globals['_CURATORMESSAGE']._serialized_end=1295
-  _globals['_PLAN']._serialized_start=1298
-  _globals['_PLAN']._serialized_end=1557
-  _globals['_SUMMARYCHOICE']._serialized_start=1559
-  _globals['_SUMMARYCHOICE']._serialized_end=1681
-  _globals['_PROGRESS']._serialized_start=1683
-  _globals['_PROGRESS']._serialized_end=1751
-  _globals['_OUTCOME']._serialized_start=1754
-  _globals['_OUTCOME']._serialized_end=2002
-  _globals['_OUTCOME_STATUS']._serialized_start=1929
-  _globals['_OUTCOME_STATUS']._serialized_end=2002
-  _globals['_SUMMARIES']._serialized_start=2005
-  _globals['_SUMMARIES']._serialized_end=2195
-# @@protoc_insertion_point(module_scope)

@@ -29,32 +29,3 @@ DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x66\x65\x64km
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fedkme.v1.types_pb2', _globals)
-if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_FAULT']._serialized_start=36
-  _globals['_FAULT']._serialized_end=88
-  _globals['_PARTICIPATION']._serialized_start=90
-  _globals['_PARTICIPATION']._serialized_end=156
-  _globals['_VERSIONRANGE']._serialized_start=158
-  _globals['_VERSIONRANGE']._serialized_end=204
-  _globals['_MEANVECTOR']._serialized_start=206
-  _globals['_MEANVECTOR']._serialized_end=239
-  _globals['_FEATUREMAP']._serialized_start=242
-  _globals['_FEATUREMAP']._serialized_end=443
-  _globals['_FEATUREMAP_KIND']._serialized_start=381
-  _globals['_FEATUREMAP_KIND']._serialized_end=443
-  _globals['_ROW']._serialized_start=445
-  _globals['_ROW']._serialized_end=542
-  _globals['_KEYOFFER']._serialized_start=544
-  _globals['_KEYOFFER']._serialized_end=632
-  _globals['_GIFT']._serialized_start=634
-  _globals['_GIFT']._serialized_end=743
-  _globals['_HISTOGRAM']._serialized_start=745
-  _globals['_HISTOGRAM']._serialized_end=771
-  _globals['_CELLSPLAN']._serialized_start=773
-  _globals['_CELLSPLAN']._serialized_end=890
-  _globals['_ROWS']._serialized_start=892
-  _globals['_ROWS']._serialized_end=975
-  _globals['_HEAD']._serialized_start=977
-  _globals['_HEAD']._serialized_end=1050
-# @@protoc_insertion_point(module_scope)
