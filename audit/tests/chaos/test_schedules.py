@@ -52,9 +52,7 @@ def test_every_schedule_ends_as_the_quiet_run_or_in_a_safe_refusal(world: int) -
 
 
 @pytest.mark.parametrize("party", ["curator", "north", "consumer-1"])
-@pytest.mark.parametrize(
-    "name", ["clock (row limits)", "cells (cells of a sketch)", "cells (auto)", "merf (any"]
-)
+@pytest.mark.parametrize("name", ["clock (row limits)", "cells (cells of a sketch)", "merf (any"])
 def test_a_fault_at_any_step_of_a_party_ends_well(name: str, party: str) -> None:
     # "killed at any point and started again continues every open run to the identical summary,
     # ledger and accesses"; issue 17: "disks full at each write": not a sample, but all steps of a world with
