@@ -142,9 +142,9 @@ class FillOrder:
 
 @dataclass(frozen=True, slots=True)
 class AskSums:
-    """A vector of sums is asked for as it is; a lie of one owner moves the total by so many rows' worth.
+    """Asks for a vector of sums that no secure aggregation hides.
 
-    That is `one_owner_moves` of fedkme.sums.vector; 0 where the curator's release does not say it.
+    `one_owner_moves` (fedkme.sums.vector): rows by which a lie of one owner moves the total; 0: not said.
     """
 
     question: ClassVar[str] = "embed"

@@ -173,7 +173,7 @@ def checked_files(schema_file: Path, files: Sequence[Path], *, fix: bool) -> tup
 def _checked(
     schema_file: Path, files: Sequence[Path], fix: bool, confirm: bool, show_values: bool
 ) -> tuple[Checked, list[_Named], list[Path]]:
-    """Check files, and write the edit if it is to be written; findings, files, and what was written."""
+    """Check files; with `fix` write the edit. Returns findings, checked files, and written paths."""
     values = plain_schema(schema_file)
     named = [each for path in files for each in _subjects(path)]
     checked = check_all(

@@ -234,7 +234,7 @@ def plain(settings: Settings) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def in_words_of(assignments: Sequence[str], placed: Callable[[str], str]) -> Iterator[None]:
-    """Call keys in errors as assignments called them: `p`, where `placed` made `summary.p` of it.
+    """Name keys in errors as the assignments do: `p`, although `placed` made `summary.p` of it.
 
     An error about a key that was assigned does not name the file, which may not have it.
     """

@@ -66,7 +66,7 @@ class CellsSettings(Settings):
 
     @property
     def at_no_cost(self) -> bool:
-        """Check whether the cells are of what is public before the run: seeds, or a release that exists."""
+        """Check whether the cells cost nothing: they are of public seeds, or of a release that exists."""
         return self.code_book == "seeds" or self.release is not None
 
     @model_validator(mode="after")

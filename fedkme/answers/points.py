@@ -26,7 +26,7 @@ class CellPoints:
     shares: FloatArray
 
     def replaced(self, points: Mapping[int, tuple[FloatArray, FloatArray]]) -> CellPoints:
-        """Points with those of some codes replaced."""
+        """Copy these points, with other values and shares for some codes: `points` by code."""
         more = max([0, *(len(own) - self.values.shape[1] for own, _ in points.values())])
         values = np.pad(self.values, ((0, 0), (0, more)), mode="edge")
         shares = np.pad(self.shares, ((0, 0), (0, more)))

@@ -184,7 +184,7 @@ def offers_columns(spec: ProjectionSpec, schema: Schema) -> bool:
 
 
 def no_picks_words(key: str, spec: ProjectionSpec, schema: Schema) -> str:
-    """Words for `key` = 0, on what it costs; empty where nothing could be picked."""
+    """Warning that says what the setting `key` = 0 costs; empty where D_v could pick nothing."""
     if not offers_columns(spec, schema):
         return ""
     return f"'{key}' = 0: {WITHOUT_PICKS}. Leave out '{key}'"

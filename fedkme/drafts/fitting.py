@@ -200,7 +200,7 @@ class _Fitter:
                         needs[place].cells[name].units = set()
 
     def _own_words(self, place: int, name: str, needs: ColumnNeeds) -> None:
-        """Add what only a file's own settings can say: what its names stand for, and units."""
+        """Add settings of one file alone: the meaning of its names, and units."""
         own = self.files[place]
         if needs.map:
             self._say_of_column(place, name, {"map": {**own.column(name).map, **needs.map}})

@@ -196,7 +196,7 @@ def _unusual(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _doubled(lines: Sequence[str], sep: str) -> str:
-    """Separator of two or more like signs, if every one of them stands so."""
+    """Separator that repeats one sign, such as ||, if the sign never stands alone; else empty."""
     runs = {len(run) for line in lines[:20] for run in re.findall(f"{re.escape(sep)}+", line)}
     return sep * min(runs) if sep not in (*_USUAL, " ") and len(runs) == 1 and min(runs) > 1 else ""
 

@@ -96,7 +96,7 @@ class RowsToCheck:
 
 @dataclass(slots=True, repr=False)
 class ColumnNeeds:
-    """Faulty cells of a column, by what they may be.
+    """Faulty cells of a column, by their likely meaning.
 
     Attributes:
         gaps: number of empty cells.

@@ -286,10 +286,10 @@ def _letters(cells: Iterable[str]) -> set[str]:
 
 
 def names_matched(missing: Sequence[str], header: Sequence[str]) -> tuple[dict[str, str], set[str]]:
-    """Match names of columns to those of a file; to one with another unit if there is no other.
+    """Match columns that are missing to a header by likeness; by a name with another unit last.
 
     Returns:
-        Names of the file by the others; those that are guessed, by likeness or a translation.
+        Names in the header by missing column; the columns that were guessed, by likeness or a translation.
     """
     matched: dict[str, str] = {}
     guesses: set[str] = set()

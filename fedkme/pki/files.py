@@ -60,7 +60,7 @@ def keys_in(data: bytes) -> list[bytes]:
 
 
 def certificates_in(data: bytes) -> bytes:
-    """All certificates of a file, one behind the other; without any, the data, which no reader takes."""
+    """All certificates of a file, one behind the other; without any, the data, which readers refuse."""
     return b"".join(block for label, block in pem_blocks(data) if label == "CERTIFICATE") or data
 
 

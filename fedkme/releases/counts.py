@@ -59,7 +59,7 @@ class FoldedCounts(Measurement):
 
 
 def pooled(measurements: Sequence[Measurement]) -> dict[Clique, tuple[float, FloatArray]]:
-    """Precision and values of the one measurement that those of a clique are worth: their weighted mean."""
+    """Average repeated measurements of each clique by their precisions: total precision, and mean values."""
     means = dict[Clique, tuple[float, FloatArray]]()
     for clique in dict.fromkeys(each.clique for each in measurements):
         alike = [each for each in measurements if each.clique == clique]
@@ -69,7 +69,7 @@ def pooled(measurements: Sequence[Measurement]) -> dict[Clique, tuple[float, Flo
 
 
 def folded(measured: Measurement, asked: Binning, kept: Binning) -> FoldedCounts:
-    """Fold counts of a number by the codes of one binning into those of another with fewer own values."""
+    """Add up the counts of a number in fine bins (`asked`) to counts in the coarser bins of `kept`."""
     home, size = asked.within(measured.clique[0], kept), kept.sizes[measured.clique[0]]
     values = np.bincount(home, measured.values, size).astype(np.float64)
     return FoldedCounts(measured.clique, values, measured.sigma, np.bincount(home, minlength=size))

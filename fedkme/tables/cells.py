@@ -139,7 +139,7 @@ def normal(text: str, read: Callable[[str], float] = plain_number) -> str:
 
 
 def as_seen(text: str) -> str:
-    """Text in one line and in one form of those that look alike: composed, plain blanks, all with width."""
+    """Text that equals all that look like it: composed letters, plain blanks, no signs without width."""
     if text.isascii() and text.isprintable():
         return text
     return _BLANK.sub(" ", unicodedata.normalize("NFC", _NO_WIDTH.sub("", text)))

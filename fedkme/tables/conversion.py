@@ -174,7 +174,7 @@ def _count_codes(counts: Counter[tuple[str, str]], schema: Schema, table: Table)
 
 
 def _in_other_units(counts: Counter[tuple[str, str]], schema: Schema, table: Table) -> Iterable[FaultyCells]:
-    """Columns of whose numbers `clip` would move nearly all; those of tiny numbers alone are counted."""
+    """Faults of columns in other units: `clip` would move nearly all numbers. Tiny numbers are counted."""
     for column in (each for each in schema.columns if isinstance(each, Numeric)):
         first = schema.names.index(column.names[0])
         values, clipped = table.values[:, first : first + column.count], counts.get((column.name, CLIPPED), 0)

@@ -35,7 +35,7 @@ class Form(Protocol):
         """Path of the form."""
 
     def answer(self, fields: Mapping[str, Sequence[str]]) -> str:
-        """Answer a submission, or its absence, with a page; with an empty one to show what is watched."""
+        """Answer a submission (no fields: a first visit) with a page; an empty page shows the run."""
 
 
 TICK_S = 0.5

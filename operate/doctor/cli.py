@@ -53,14 +53,14 @@ def doctor(
 
 
 def wrapped(line: str) -> str:
-    """Return a finding in as many lines as a terminal takes; as it is where there is none."""
+    """Wrap a finding at the width of the terminal; outside of terminals it stays one line."""
     if not sys.stdout.isatty():
         return line
     return fill(line, shutil.get_terminal_size().columns, subsequent_indent=" " * 21, break_on_hyphens=False)
 
 
 def examine(config: Path | None) -> Iterator[Finding]:
-    """Every finding, as soon as it is made."""
+    """Yield findings about an installation, a folder or a configuration while checks go on."""
     if config is None:
         yield from check_installation()
         return

@@ -172,7 +172,7 @@ class SimulationForm:
         return made
 
     def _started(self, fields: Fields) -> str:
-        """Take the schema as it was edited, and ask for the simulation; answers with what does not fit.
+        """Write the edited schema and start the simulation; returns a page with faults, if there are any.
 
         Raises:
             FedkmeError: the schema cannot be read, or a wish is no number.

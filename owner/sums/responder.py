@@ -186,7 +186,7 @@ class SumResponder:
         return opened.party.advertise()
 
     def share(self, number: int, roster: messages.KeyRoster) -> messages.SealedShares:
-        """Phase 2; see `OwnerAggregator`, also for what the other phases raise.
+        """Answer phase 2; `OwnerAggregator` explains the phases and their errors.
 
         Raises:
             IdentityError: with neighbours, a key is not bound to a certificate of this owner's authority.

@@ -43,7 +43,7 @@ class TextTable(Settings):
 
 
 def parquet_of(originals: Originals, form: TextTable) -> bytes:
-    """Content of the .parquet file of originals that are lines of cells, one below the other.
+    """Content of one .parquet file made of originals of text, whose rows follow each other.
 
     Raises:
         DataError: an original has other columns, or is damaged.
@@ -87,7 +87,7 @@ def _lines(name: str, content: bytes, form: TextTable) -> Iterator[list[str]]:
 
 
 def unpacked(name: str, content: bytes) -> bytes:
-    """Content of a .gz file, or of another as it is.
+    """Content of a file, unpacked if it is a .gz file.
 
     Raises:
         DataError: the file is damaged, or far larger than any of the originals.

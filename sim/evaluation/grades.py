@@ -106,7 +106,7 @@ def _of_models(evaluation: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _no_better(pairs: str, columns: str) -> str:
-    """Grade of pairs of columns, no better than that of columns: who uses pairs uses their columns."""
+    """Lower the grade of pairs of columns to that of single columns: a pair is no better than its columns."""
     if CANNOT_TELL in (pairs, columns):
         return pairs
     return max(pairs, columns, key=GRADES.index)
