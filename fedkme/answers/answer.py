@@ -27,6 +27,8 @@ BOUNDED = "bounded: covers 95 % or more"
 DRAWN = "drawn to the synthetic rows"
 NOT_TOLD = "the release does not tell"
 """Notes in an answer's method: its estimate is of made rows, too; its interval is all that is possible."""
+FAR_ROWS = "the synthetic rows are far off"
+"""Note in an answer's method: made rows are farther from its interval than the interval is long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,8 @@ def _answer(
             if math.isfinite(drawn) and drawn != value:
                 value = min(max(drawn, low), high)
                 method += f"; {DRAWN}" if tells else ": the value of the synthetic rows"
+                if about == "population" and max(low - made, made - high) > high - low:
+                    method += f"; {FAR_ROWS}: {made:.4g}"
             elif not tells and math.isnan(made):
                 value, method = math.nan, f"{method}, nor do the synthetic rows"
     return Answer(

@@ -9,7 +9,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from fedkme.answers.answer import Answer, ask
+from fedkme.answers.answer import FAR_ROWS, Answer, ask
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.functions import columns_of, names_of
 from fedkme.answers.grammar import parse
@@ -42,7 +42,8 @@ def verdict_on(
 
     Columns and pairs have the grade of the answers about one column and about several, except that imprecise
     answers do not make them poor: rows are fitted to all that was released at once, and are at times much
-    closer to the owners' than each answer is. No answer sees what models see; a screen for dependences may.
+    closer to the owners' than each answer is. They are fair at most where rows are far outside an answer's
+    interval. No answer sees what models see; a screen for dependences may.
 
     Args:
         answers: answers of the card.
@@ -69,6 +70,10 @@ def verdict_on(
         about = [_effective_share(each) for each in graded if _is_of_several(each.question) is several]
         if about and (grade := _grade(median(about))) != "poor":
             grades[use], reasons[use] = grade, f"as precise as from {_percent(median(about))} of the rows"
+        far = [each.question for each in graded if FAR_ROWS in each.method]
+        if far := [question for question in far if _is_of_several(question) is several]:
+            grades[use] = "fair" if grades[use] == "good" else grades[use]
+            reasons[use] = f"{far[0]} of the rows is far outside the release's interval"
     return QualityVerdict(overall(grades), reasons["questions"], advice_on(grades), grades, reasons)
 
 

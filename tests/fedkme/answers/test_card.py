@@ -13,18 +13,19 @@ import pytest
 
 from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
-from fedkme.answers.answer import NOT_TOLD, Answer
+from fedkme.answers.answer import FAR_ROWS, NOT_TOLD, Answer
 from fedkme.answers.card import advice_on, rounded, usual_answers, usual_questions, verdict_on
 from fedkme.answers.cli import print_table
 from fedkme.answers.correlations import Target
 from fedkme.answers.folder import AskedFolder, evidence_of
 from fedkme.answers.grammar import parse
+from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.quantities import parts_of
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.verdict import CANNOT_TELL, lines_of
-from tests.fedkme.answers.people import people, schema
+from tests.fedkme.answers.people import people, released, schema
 
 
 def test_the_usual_questions_of_every_schema_can_be_parsed() -> None:
@@ -139,6 +140,22 @@ def test_the_card_says_what_ask_says_of_the_same_files(settings: dict[str, objec
     for each in answers:
         asked, _ = AskedFolder(tmp_path).ask(each["question"])
         assert [rounded(answer) for answer in asked] == [each]
+
+
+@pytest.mark.parametrize("kind", ["marginals", "moments", "hermite", "merf"])
+def test_no_card_calls_columns_good_whose_rows_are_far_outside_the_releases_own_interval(kind: str) -> None:
+    settings = {"mechanism": "independent"} if kind == "marginals" else {}
+    evidence = evidence_of(released(kind=kind, epsilon=20.0, **settings))
+    for far in (False, True):
+        values = people(4000, 3).values.copy()
+        values[:, 0] = 97 if far else values[:, 0]
+        answers = usual_answers(evidence, WeightedTable(Table(values, people(4000, 3).labels)))
+        assert any(FAR_ROWS in each.method for each in answers) == far, [each.method for each in answers]
+        sharp = [replace(each, noise=0.0, unseen=0.0) for each in answers]  # that alone would be good
+        verdict = verdict_on(sharp)
+        assert verdict is not None
+        assert verdict.grades["columns"] == ("fair" if far else "good")
+        assert far == verdict.reasons["columns"].startswith("mean(age) of the rows is far outside")
 
 
 @pytest.mark.parametrize("settings", [{"kind": "marginals", "mechanism": "independent", "iterations": 20}])
