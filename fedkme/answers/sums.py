@@ -57,7 +57,8 @@ from fedkme.tables.table import Table
 
 IntArray = NDArray[np.intp]
 MOST_FEATURES = 2500
-"""Most features in a regression. Of more, those are taken that vary most over the domain over their noise."""
+"""Most features in a regression: of more, constants, and those that vary most over the domain over their
+noise."""
 _OUTSIDE = 0.5
 """Largest part of a function's range over the domain that the features may miss."""
 _ASSUMPTION = "; assumes that few rows are so far out that the moments clip them"
@@ -379,7 +380,9 @@ class SumEvidence:
         if count <= MOST_FEATURES:
             return np.arange(count)
         points = Domain(self.schema).encode(self._test_rows.table[:_BLOCK])
-        return np.sort(np.argsort(-self._all_features(points).var(axis=0), kind="stable")[:MOST_FEATURES])
+        varies = self._all_features(points).var(axis=0)
+        varies[varies <= _NOTHING * varies.max()] = np.inf  # constants count the rows of each class
+        return np.sort(np.argsort(-varies, kind="stable")[:MOST_FEATURES])
 
 
 def _public(each: ReleasedEmbedding) -> tuple[MapSpec, Layout, float, int]:

@@ -7,6 +7,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,7 +145,7 @@ def test_the_card_says_what_ask_says_of_the_same_files(settings: dict[str, objec
 
 @pytest.mark.parametrize("kind", ["marginals", "moments", "hermite", "merf"])
 def test_no_card_calls_columns_good_whose_rows_are_far_outside_the_releases_own_interval(kind: str) -> None:
-    settings = {"mechanism": "independent"} if kind == "marginals" else {}
+    settings: dict[str, Any] = {"mechanism": "independent"} if kind == "marginals" else {}
     evidence = evidence_of(released(kind=kind, epsilon=20.0, **settings))
     for far in (False, True):
         values = people(4000, 3).values.copy()

@@ -56,6 +56,30 @@ def test_functions_in_the_span_are_answered_and_others_have_no_interval() -> Non
     assert "not in the span of what was released: its features miss" in steep.method
 
 
+def test_shares_of_classes_are_exact_where_a_release_has_more_features_than_a_regression(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of 70 columns the feature that counts the rows of a class was left out: .34 to .44 for a share of .18.
+    monkeypatch.setattr("fedkme.answers.sums.MOST_FEATURES", 30)
+    names = [f"c{at}" for at in range(12)]
+    schema = schema_from(
+        {
+            "columns": [{"name": name, "kind": "numeric", "bounds": [0, 1]} for name in names],
+            "label": {"name": "y", "classes": ["no", "yes"]},
+        }
+    )
+    rng = np.random.default_rng(0)
+    rows = Table(np.clip(rng.normal(0.1, 0.05, (9000, 12)), 0, 1), (rng.random(9000) < 0.2).astype(np.int64))
+    method = make_method(release_settings({"kind": "moments", "epsilon": 5.0}), schema, None, 1)
+    release = asyncio.run(method.ask(FreshNoise(rows, schema, 0)))
+    assert rows.labels is not None
+    for target in ("rows", "population"):
+        (answer,) = ask(SumEvidence(from_bytes(release, "release")), "share(y = 'yes')", target)
+        assert answer.low <= rows.labels.mean() <= answer.high
+        assert answer.unseen < 1e-6
+        assert answer.high - answer.low < 0.05
+
+
 def test_a_release_without_the_label_says_that_it_was_left_out() -> None:
     evidence = SumEvidence(stored(kind="balog1", points=60, z={"kind": "gaussian"}))
     assert all("'ill', the label, was left out" in each.method for each in ask(evidence, "mean(age) by ill"))
