@@ -182,7 +182,7 @@ def units_of(cells: Mapping[str, int], beside: int = 0) -> set[str]:
     """Units of numbers, if nearly all cells are numbers and their units are of one kind.
 
     A word behind many numbers is a unit, whatever it is; beside few numbers a letter is none without a
-    blank: 2A and 7A may be rooms.
+    blank: 2A and 7A may be rooms. A letter right before whole numbers is none: s01 and s14 are codes.
 
     Args:
         cells: number of cells with each text.
@@ -197,7 +197,8 @@ def units_of(cells: Mapping[str, int], beside: int = 0) -> set[str]:
         known = all(words.plain(sign) in words.UNITS for sign in (before, behind) if sign)
         word = many and not before and not letter and _UNKNOWN_UNIT.fullmatch(behind)
         beside += count if match and not (before or behind) and cell.strip("0.,") else 0
-        if (before or behind) and ((known and (many or not letter)) or word):
+        code = letter and before and match and match[2].isdigit()
+        if (before or behind) and ((known and (many or not letter) and not code) or word):
             units[before, behind] += count
     kinds = {tuple(words.plain(sign).removesuffix("s") for sign in pair) for pair in units}
     if len(kinds) != 1 or units.total() < _SAME_UNIT * sum(cells.values()):
