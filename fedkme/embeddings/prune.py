@@ -17,8 +17,8 @@ NONE = np.empty(0, dtype=np.int64)
 """No row."""
 _GAIN = 1e-12
 """Smallest gain in J that is worth a swap; it is above rounding, so that swapping ends."""
-_PAIRS = 2**20
-"""Number of pairs of rows whose exchange is scored together."""
+_TOGETHER = 64
+"""Number of chosen rows whose exchanges are scored together."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -141,19 +141,22 @@ def _best_exchange(
 
     No k exceeds the largest k(x, x). So only few pairs can be better than the best pair of a single row.
     """
-    places_of = np.sort(np.unique(chosen, return_index=True)[1])  # of equal ones in `kept`, too
+    places_of = np.sort(np.unique(chosen, return_index=True)[1])
     chosen, leave = chosen[places_of], leave[places_of]
-    most = 2.0 * float(gram.diagonal().max())
-    first = int(leave.argmax())
-    reached = float((leave[first] + enter + 2.0 * gram.column(int(chosen[first]))).max())
-    places = np.flatnonzero(leave + enter.max() + most >= reached)
-    others = np.flatnonzero(leave[first] + enter + most >= reached)
+    most, enter_most = 2.0 * float(gram.diagonal().max()), float(enter.max())
+    places, others = np.argsort(-leave, kind="stable"), np.arange(len(enter))
+    reached = float((leave[places[0]] + enter + 2.0 * gram.column(int(chosen[places[0]]))).max())
     best = (-np.inf, 0, 0)
-    step = max(1, _PAIRS // len(others))
-    for start in range(0, len(places), step):
-        part = places[start : start + step]
+    for start in range(0, len(places), _TOGETHER):
+        part = places[start : start + _TOGETHER]
+        part = part[leave[part] + enter_most + most >= reached]
+        if not len(part):
+            break
+        others = others[leave[part[0]] + enter[others] + most >= reached]
         change = leave[part][:, None] + enter[others] + 2.0 * gram.among(chosen[part], others)
-        place, other = np.unravel_index(int(change.argmax()), change.shape)
-        if change[place, other] > best[0]:
-            best = (float(change[place, other]), int(places_of[part[place]]), int(others[other]))
-    return best
+        if (value := float(change.max())) >= best[0]:
+            ties = np.column_stack(np.nonzero(change == value)).tolist()
+            place, other = min((int(part[row]), int(others[column])) for row, column in ties)
+            best = (value, *min((place, other), best[1:])) if value == best[0] else (value, place, other)
+            reached = max(reached, value)
+    return best[0], int(places_of[best[1]]), best[2]

@@ -184,12 +184,12 @@ def weigh(about: Received, p: int, pruned_rows: IntArray) -> WeightedRows:
         key=lambda pair: pair[1],
     )
     limit = min(reached + SLACK * about.noise, max(reached, about.mmd2(kinds, times / len(pruned_rows))))
-    near_rows, support = about.seen.gram.some(near), support_rows
-    for ridge in RIDGES[1:]:
+    near_rows, support = about.seen.gram.some(near), near
+    for ridge in reversed(RIDGES[1:]):  # a smaller ridge has fewer rows with weight
         full = _fit(about, near, copies[near], ridge, np.searchsorted(near, support), near_rows)
         fit, support = _shrink(about, p, full), full.kinds
         if fit.mmd2(about) <= limit:
-            best = fit
+            return fit.rows(about)
     return best.rows(about)
 
 
