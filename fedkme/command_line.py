@@ -26,6 +26,7 @@ from fedkme.errors import (
     FedkmeError,
     InterruptedRunError,
     StoreError,
+    full_disk,
     missing_extra,
 )
 
@@ -230,6 +231,8 @@ def explained() -> Iterator[None]:
             _end(_INTERRUPTED)
         raise
     except OSError as error:
+        if (full := full_disk(error)) is not None:
+            _end(full)
         if error.errno not in _OF_PATHS or error.filename is None:
             raise
         _end(

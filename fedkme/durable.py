@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -64,7 +64,8 @@ class PartialFile:
         Raises:
             OSError: the part cannot be written.
         """
-        self._file.write(data)
+        with _named(self._path):
+            self._file.write(data)
 
     def finish(self) -> None:
         """Move the whole file to its path.
@@ -72,9 +73,10 @@ class PartialFile:
         Raises:
             OSError: the file cannot be written; an earlier file at the path stays.
         """
-        _settle(self._file, self._mode)
-        self._partial.replace(self._path)
-        sync_folder(self._path.parent)
+        with _named(self._path):
+            _settle(self._file, self._mode)
+            self._partial.replace(self._path)
+            sync_folder(self._path.parent)
 
 
 def replace(path: Path, data: bytes, mode: int | None = None) -> None:
@@ -98,12 +100,22 @@ def create(path: Path, data: bytes, mode: int | None = None) -> None:
     """
     new = _new(path, mode)
     try:
-        with new as file:
+        with _named(path), new as file:
             file.write(data)
             _settle(file, mode)
         sync_folder(path.parent)
     except OSError:
         path.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Give an error of a write, as of a full disk, the file's name, which the system leaves out."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
         raise
 
 

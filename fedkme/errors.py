@@ -251,7 +251,8 @@ _EXTRAS = {
 }
 
 
-_DISK_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_DISK_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+_GIVE_ROOM = "Look at the disk, and give it room."
 
 
 @contextlib.contextmanager
@@ -264,8 +265,15 @@ def on_disk(what: str, remedy: str, kind: type[FedkmeError] = ConfigError) -> It
         yield
     except OSError as error:
         if error.errno in _DISK_FAULTS and kind is ConfigError:
-            raise StoreError(f"{what}: {error.strerror}", "Look at the disk, and give it room.") from None
+            raise StoreError(f"{what}: {error.strerror}", _GIVE_ROOM) from None
         raise kind(f"{what}: {error.strerror or 'unknown reason'}", remedy) from None
+
+
+def full_disk(error: OSError) -> StoreError | None:
+    """Make the error for a disk that is full or broken while a file is written; None for others."""
+    if error.errno not in _DISK_FAULTS:
+        return None
+    return StoreError(f"{error.filename or 'a file'} cannot be written: {error.strerror}", _GIVE_ROOM)
 
 
 def missing_extra(error: ImportError) -> MissingDependencyError | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fedkme.errors import FedkmeWarning, missing_extra
+from fedkme.errors import FedkmeWarning, full_disk, missing_extra
 from sim.progress import Follower, TableStep
 
 CALLER = 5
@@ -76,12 +76,15 @@ def following(words: str, shown: bool) -> Iterator[CallProgress]:
 
     Raises:
         MissingDependencyError: a package of an extra is not installed.
+        StoreError: a disk is full or broken.
     """
     progress = CallProgress(words, shown)
     try:
         yield progress
     except ImportError as error:
         raise missing_extra(error) or error from None
+    except OSError as error:
+        raise full_disk(error) or error from None
     finally:
         progress.end()
         progress.tell()
