@@ -60,7 +60,10 @@ class Numbers:
         Raises:
             ConfigError: the shape differs, or an element is no number or outside the domain.
         """
-        array = np.array(plain, np.float64) if isinstance(plain, np.ndarray) else _nested(plain, len(shape))
+        if isinstance(plain, np.ndarray):
+            array = np.array(plain, np.float64) if plain.dtype.kind in "fiu" else None
+        else:
+            array = _nested(plain, len(shape))
         own = () if array is None else array.shape
         if (
             array is None
@@ -109,6 +112,10 @@ COORDINATES = Numbers(-(2.0**40), 2.0**40)
 """Coordinates, shifts, cuts and scores of a plan: rows are in [0, 1], or of length 1 at most."""
 WIDTHS = Numbers(2.0**-40, 2.0**40)
 """Divisors of coordinates of a plan, and gammas of kernels of encoded rows."""
+RELEASED = Numbers(-(2.0**100), 2.0**100)
+"""Counts, sums and means with noise of a release: squares of their products do not overflow."""
+DEVIATIONS = Numbers(0.0, 2.0**100)
+"""Deviations of noise."""
 
 
 def whole(values: FloatArray, most: float = EXACT) -> IntArray:

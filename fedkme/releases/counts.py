@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.arrays import FloatArray, IntArray
+from fedkme.arrays import DEVIATIONS, EXACT, RELEASED, FloatArray, IntArray
 from fedkme.config import validate
 from fedkme.errors import DataError, FedkmeError
 from fedkme.features.binning import Binning, MergedBins, OwnValues, finer, own_values_of
@@ -256,7 +256,7 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
             raise DataError(cause, "Make the release again; its synthetic rows can be used as they are.")
         schema = validate(Schema, about["schema"], source)
         measured = tuple(
-            Measurement(tuple(clique), _finite(arrays[f"counts{i}"]), float(sigma))
+            Measurement(tuple(clique), _values(arrays[f"counts{i}"]), DEVIATIONS.real(sigma, "a deviation"))
             for i, (clique, sigma) in enumerate(zip(about["cliques"], about["deviations"], strict=True))
         )
         fitted = int(about["fitted"])
@@ -304,18 +304,15 @@ def protocol_of(data: bytes, source: str) -> str:
         raise DataError(f"{source} is no release", "Give the folder that holds release.npz.") from None
 
 
-def _finite(array: NDArray[Any]) -> FloatArray:
-    values: FloatArray = array.astype(np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError
-    return values
+def _values(array: NDArray[Any]) -> FloatArray:
+    return RELEASED.array(array, (None,), "released numbers")
 
 
 def _tables(
     name: str, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Measurement, ...]:
     return tuple(
-        Measurement(tuple(clique), _finite(arrays[f"{name}{i}"]), float(sigma))
+        Measurement(tuple(clique), _values(arrays[f"{name}{i}"]), DEVIATIONS.real(sigma, "a deviation"))
         for i, (*clique, sigma) in enumerate(about.get(name, ()))
     )
 
@@ -326,7 +323,7 @@ def _groups(plain: Any) -> tuple[Groups, ...]:
 
 def _screen(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Screen:
     blocks = tuple(tuple(tuple(map(int, product)) for product in block) for block in plain["blocks"])
-    sums = tuple(_finite(arrays[f"parities{i}"]) for i in range(len(blocks)))
+    sums = tuple(_values(arrays[f"parities{i}"]) for i in range(len(blocks)))
     screen = Screen(_groups(plain["groups"]), blocks, sums, tuple(map(float, plain["deviations"])))
     products = [product for block in blocks for product in block]
     if not products or not all(p and 0 <= min(p) <= max(p) < len(screen.groups) for p in products):
@@ -346,7 +343,7 @@ def _products(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> P
         tuple(NumberScores(int(column), tuple(map(int, of))) for column, *of in plain[name])
         for name in ("ranks", "values")
     )
-    sums = _finite(arrays["rank_products"]), _finite(arrays["value_products"])
+    sums = _values(arrays["rank_products"]), _values(arrays["value_products"])
     if [each.shape for each in sums] != [(count_products(n),) for n in (len(ranks), valued(len(values)))]:
         raise ValueError
     return Products(ranks, values, *sums, float(plain["deviation"]))
@@ -357,7 +354,7 @@ def _check(release: StoredCounts) -> None:
     sizes = release.binning.sizes
     whole = sizes_with(release.groups, sizes)
     fits = all(
-        each.values.shape == (marginal_cells(each.clique, codes),) and 0.0 <= each.sigma < np.inf
+        each.values.shape == (marginal_cells(each.clique, codes),) and each.sigma <= DEVIATIONS.high
         for codes, tables in (
             (sizes, release.measurements),
             (release.asked.sizes, release.fine),
@@ -367,13 +364,15 @@ def _check(release: StoredCounts) -> None:
     )
     if release.screen is not None:
         sizes_with(release.screen.groups, sizes)
-        fits &= all(0.0 <= sigma < np.inf for sigma in release.screen.sigmas)
+        fits &= all(0.0 <= sigma <= DEVIATIONS.high for sigma in release.screen.sigmas)
     if release.products is not None:
         check_scores((*release.products.ranks, *release.products.values), release.finer.sizes)
-        fits &= 0.0 < release.products.sigma < np.inf
+        fits &= 0.0 < release.products.sigma <= DEVIATIONS.high
     named, asked = (
         {(each.column, name) for each in own for name in each.which}
         for own in (release.own, release.fine_own)
     )
-    if not (release.fitted and named <= asked and fits and release.rows >= 1 and release.owners >= 1):
+    if not (
+        release.fitted and named <= asked and fits and release.owners >= 1 and 1 <= release.rows <= EXACT
+    ):
         raise ValueError

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, ValidationError
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import RELEASED, FloatArray
 from fedkme.config import Settings
 from fedkme.errors import DataError, FedkmeError
 from fedkme.features.maps import spec_from_json, spec_to_json
@@ -154,9 +154,9 @@ def from_bytes(data: bytes, source: str = "the release") -> StoredRelease:
 
 
 def _floats(array: NDArray[Any]) -> FloatArray:
-    if array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ValueError("a number is not finite")
-    return np.asarray(array)
+    if array.dtype != np.float64:
+        raise ValueError("numbers are of another type")
+    return RELEASED.array(array, (None,) * array.ndim, "released numbers")
 
 
 def _unreadable(source: str, why: str) -> DataError:

@@ -17,7 +17,7 @@ from fedkme.tables.data_file import OF_TEXT, PLAIN, DataFile, allowed_names, as_
 from fedkme.tables.names import NO_GAP, Category
 from fedkme.tables.numbers import Numeric
 from fedkme.tables.schema import Schema, load_schema, schema_from
-from fedkme.tables.table import Table
+from fedkme.tables.table import Table, table_from_arrays
 from sim.api.drafts import SchemaDraft
 from sim.scenarios.tables import split_by_site, tables_of_sites
 
@@ -170,3 +170,16 @@ def _column(spec: Numeric | Category, values: NDArray[np.float64]) -> Any:
 
 def _names(codes: NDArray[np.int64], names: Sequence[str]) -> Any:
     return pd.Categorical.from_codes(codes, pd.Index(names))
+
+
+def rows_in(arrays: Mapping[str, NDArray[Any]], schema: Schema, source: str) -> Table:
+    """Rows of an archive of another party's making, checked against the schema.
+
+    Raises:
+        DataError: there are none, or they do not fit.
+    """
+    if "x" not in arrays:
+        raise DataError(f"{source} has no rows", "Fetch it again.")
+    table = table_from_arrays(arrays["x"], arrays.get("y"))
+    schema.check(table, source)
+    return table

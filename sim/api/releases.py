@@ -22,9 +22,9 @@ from fedkme.inputs import read_text
 from fedkme.moments.discriminant import Discriminant, Shape, discriminant_of
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table, table_from_arrays
+from fedkme.tables.table import Table
 from fedkme.verdict import QualityVerdict
-from sim.api.frames import Rows, frame_of, table_of
+from sim.api.frames import Rows, frame_of, rows_in, table_of
 from sim.api.views import frame_of_statements, framed, verdict_of
 from sim.formatting import reading_lines
 from sim.report.write import read_object
@@ -269,8 +269,7 @@ class ReleaseResult:
         path = self.folder / (SYNTHETIC if self._unweighted else WEIGHTED)
         if not path.exists():
             raise _no_data_error(self.folder)
-        arrays = read_arrays(path, "synthetic")
-        return table_from_arrays(arrays["x"], arrays.get("y"))
+        return rows_in(read_arrays(path, "synthetic"), self.schema, str(path))
 
     def _card(self, ending: str) -> Path:
         cards = sorted(self.folder.glob(f"*.card.{ending}"))

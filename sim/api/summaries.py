@@ -19,9 +19,9 @@ from fedkme.errors import DataError, FedkmeWarning
 from fedkme.inputs import read_text
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema, load_schema
-from fedkme.tables.table import Table, table_from_arrays
+from fedkme.tables.table import Table
 from fedkme.verdict import QualityVerdict
-from sim.api.frames import frame_of
+from sim.api.frames import frame_of, rows_in
 from sim.api.views import frame_of_statements, framed, verdict_of
 from sim.engines.run_folder import SCHEMA
 from sim.formatting import accuracies, reading_lines, verdict
@@ -108,7 +108,7 @@ class SummaryResult:
         if not path.exists():
             raise DataError("nothing says what to train on", "Only rows for a target do: fk.match.")
         arrays = read_arrays(path, "consumer")
-        frame = frame_of(table_from_arrays(arrays["x"], arrays["y"]), self.schema)
+        frame = frame_of(rows_in(arrays, self.schema, str(path)), self.schema)
         return frame.assign(**{added_name("weight", self.schema): arrays["w"]})
 
     @property
@@ -185,8 +185,7 @@ class SummaryResult:
     def _table(self, name: str) -> Table:
         if name == SUMMARY and not place_of(self.received, name).exists():
             return Table(np.empty((0, self.schema.width)))
-        arrays = self._arrays(name)
-        return table_from_arrays(arrays["x"], arrays.get("y"))
+        return rows_in(self._arrays(name), self.schema, name)
 
     def _fresh_rows(self) -> dict[str, float]:
         path = place_of(self.received, EVALUATION)
