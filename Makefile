@@ -30,7 +30,9 @@ demo: venv
 test: venv
 	$(MAKE) --jobs 2 lint test-all
 
+# With COMPILE=1 one process compiles what tests import, beside the lint; else each worker does where nothing is compiled.
 test-all: venv
+	$(if $(COMPILE),$(BIN)/pytest --collect-only --quiet $(TESTS) >/dev/null || true)
 	$(PYTEST) $(MORE_THAN_CORES) $(TESTS)
 
 test-fast: venv
