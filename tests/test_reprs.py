@@ -18,8 +18,8 @@ PACKAGES = """
 """
 """Packages and modules whose values may be private; values of others follow from what was released."""
 _BYTES = """
-    box chain cipher_key commitment context fingerprints instance key mask_key request_id sealed signature
-    signing data files costs
+    box chain cipher_key commitment context fingerprints instance key mask_key replaces request_id sealed
+    signature signing data files costs
 """
 PUBLIC = frozenset(_BYTES.split())
 """Fields of bytes that all parties may see: public keys, signatures and sealed boxes; or digests of files."""

@@ -110,9 +110,9 @@ TEXTS = frozenset(
         *(f"Consider.{name}" for name in ("run", "schema_digest", "consumer", "expected")),
         *("OfferKeys.run", "RunQuery.name", "RunQuery.run", "RunState.run", "RunState.status"),
         *("RunState.kind", "Plan.run", "SummaryRequest.schema_digest", "SummaryRequest.name"),
-        *("SummaryRequest.request_id", "SummaryChoice.protocol", "SummaryChoice.line"),
-        *("SummaryChoice.disagrees", "Outcome.reason", "ReleasePlan.run", "ReleaseProgress.stage"),
-        *("ReleaseProgress.line", "FilePart.name", "FilePart.data"),
+        *("SummaryRequest.request_id", "SummaryRequest.replaces", "SummaryChoice.protocol"),
+        *("SummaryChoice.line", "SummaryChoice.disagrees", "Outcome.reason", "ReleasePlan.run"),
+        *("ReleaseProgress.stage", "ReleaseProgress.line", "FilePart.name", "FilePart.data"),
         *(f"ReleaseRequest.{name}" for name in ("name", "request_id", "schema_digest", "attach")),
     }
 )
