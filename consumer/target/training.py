@@ -29,6 +29,7 @@ from consumer.summary.forms import added_name, csv_of
 from consumer.summary.judging import SHORTLIST
 from consumer.target.choosing import PoolChoice, remembered
 from fedkme.arrays import FloatArray, IntArray, Rows
+from fedkme.ops.threads import one_thread_of_models
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
@@ -148,15 +149,8 @@ def train_on_what(
     if labels is None or why_untrained(ours):
         return None
     makers = candidates(ours, control, real)
-    right = {name: np.zeros((len(validation), len(MODELS))) for name in makers}
-    x = schema.encode(validation.values)
     everything = np.arange(len(validation))
-    of_release = fitted_models(schema, makers[RELEASE](everything))  # in all folds alike
-    for fold in _folds(labels, persons):
-        others = np.setdiff1d(everything, fold)
-        for name, make in makers.items():
-            fitted = of_release if name == RELEASE else fitted_models(schema, make(others))
-            right[name][fold] = np.stack([model(x[fold]) == labels[fold] for model in fitted], axis=1)
+    right = _right_when_held_out(makers, schema, schema.encode(validation.values), labels, persons)
     named = [name for name in makers if name != CONTROL]
     best = max(named, key=lambda name: float(right[name].mean()))
     scores = sorted(
@@ -171,6 +165,22 @@ def train_on_what(
         makers[best](everything),
         right,
     )
+
+
+@one_thread_of_models()
+def _right_when_held_out(
+    makers: Mapping[str, Candidate], schema: Schema, x: Rows, labels: Labels, persons: Sequence[str]
+) -> dict[str, FloatArray]:
+    """Check, of each candidate, which models are right about which held-out rows of D_v, by name."""
+    right = {name: np.zeros((len(labels), len(MODELS))) for name in makers}
+    everything = np.arange(len(labels))
+    of_release = fitted_models(schema, makers[RELEASE](everything))  # in all folds alike
+    for fold in _folds(labels, persons):
+        others = np.setdiff1d(everything, fold)
+        for name, make in makers.items():
+            fitted = of_release if name == RELEASE else fitted_models(schema, make(others))
+            right[name][fold] = np.stack([model(x[fold]) == labels[fold] for model in fitted], axis=1)
+    return right
 
 
 def why_untrained(choice: PoolChoice) -> str:

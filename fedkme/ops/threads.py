@@ -165,3 +165,13 @@ def one_thread() -> Iterator[None]:
             limits = _held.pop()
             if not _held:
                 limits.restore_original_limits()
+
+
+@contextmanager
+def one_thread_of_models() -> Iterator[None]:
+    """Limit scikit-learn's OpenMP to this thread: others spin where cores are shared; also a decorator."""
+    import sklearn.ensemble  # noqa: F401, the limit does not hold for libraries that are loaded later
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="openmp"):
+        yield

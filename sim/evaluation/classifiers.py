@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError
+from fedkme.ops.threads import one_thread_of_models
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
@@ -34,6 +35,7 @@ def quick_models() -> Models:
     }
 
 
+@one_thread_of_models()
 def boosted_score(rows: Table, test: Table, schema: Schema, seed: int) -> float:
     """Score of boosted trees: AUC of two classes, else ROC of predicted classes; NaN where they take minutes.
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import threadpoolctl
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import fedkme as fk
 from audit.in_memory import OwnersInMemory
@@ -31,6 +33,7 @@ from fedkme.tables.schema import Category, Label, Numeric, Person, Schema
 from fedkme.tables.table import Table
 from operate.cli import main
 from sim.api.frames import frame_of, rows_to_check
+from sim.evaluation.classifiers import boosted_score
 from sim.match.run import load_target, target_rows
 
 SCHEMA = Schema(
@@ -184,6 +187,31 @@ def test_only_labels_of_the_target_help_where_classes_flip() -> None:
             assert TARGET in advice.best or "target" in advice.best
             score = {each.name: each.accuracy for each in advice.scores}
             assert score["the release"] < 0.3 < 0.7 < score[TARGET]
+
+
+def test_boosted_trees_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Threads of OpenMP spin where cores are shared: at a load of 4 on two cores, 200 s in place of 27.
+    seen = set[int]()
+
+    def watched(name: str) -> Any:
+        method = getattr(HistGradientBoostingClassifier, name)
+
+        def called(model: Any, *arguments: Any, **named: Any) -> Any:
+            pools = threadpoolctl.threadpool_info()
+            seen.update(pool["num_threads"] for pool in pools if pool["user_api"] == "openmp")
+            return method(model, *arguments, **named)
+
+        return called
+
+    for name in ("fit", "predict", "predict_proba"):
+        monkeypatch.setattr(HistGradientBoostingClassifier, name, watched(name))
+    pool, mine = people(200, 4), people(40, 5)
+    with threadpoolctl.threadpool_limits(2, user_api="openmp"):
+        choice = PoolChoice(SCHEMA, pool, mine, 10, GAMMA)
+        train_on_what(choice, choice)
+        assert seen == {1}
+        boosted_score(pool, mine, SCHEMA, 0)
+    assert seen == {1}
 
 
 @pytest.mark.parametrize(("numbers", "classes", "rows"), [(20, 2, 10_000), (300, 20, 3_333)])
