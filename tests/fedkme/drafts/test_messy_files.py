@@ -226,6 +226,7 @@ def test_files_that_name_different_units_for_a_column_are_not_matched(tmp_path: 
         ("glucose_mg_dl", "glucose_mmol_l", False),
         ("weight (kg)", "weightKg", True),
         ("price_usd", "Price in $", True),
+        ("income_sek", "income (DKK)", False),
     ):
         assert in_other_units((name, other)) != same
         second = f"{name.replace('_', ' ')} 2"
