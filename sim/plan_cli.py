@@ -10,7 +10,7 @@ from rich.console import Console
 from curator.planning.formulas import PublicFacts, run_facts
 from curator.planning.plan import FACTOR, WITHIN, Recommendation, make_plan
 from curator.planning.ways import MEASURED, Way, ways_of
-from fedkme.cells.menu import no_picks_words
+from fedkme.cells.menu import no_picks_words, offers_columns
 from fedkme.cells.projection import spec_for
 from fedkme.cells.repeated_requests import deviation_of_asks
 from fedkme.embeddings.kernels import domain_gamma
@@ -66,7 +66,8 @@ def _no_picks(summary: SummaryTable, schema: Schema) -> str:
     """Cost of settings by which D_v picks nothing; empty without such settings, or where it could not."""
     settings = {"picks": summary.picks, "cells.picks": summary.cells.picks}
     none = [key for key, picks in settings.items() if picks == 0]
-    return no_picks_words(none[0], spec_for(schema, 0, summary.cells.dimension), schema) if none else ""
+    could = none and offers_columns(spec_for(schema, 0, summary.cells.dimension), schema)
+    return no_picks_words(none[0]) if could else ""
 
 
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:

@@ -23,7 +23,7 @@ from consumer.summary.offers import (
     margins_within,
     shared_events,
 )
-from fedkme.cells.menu import WITHOUT_PICKS
+from fedkme.cells.menu import no_picks_words
 from fedkme.documents import RequestDocument
 from fedkme.errors import FedkmeError, LedgerError
 from fedkme.exchange import Offer, Plan
@@ -112,7 +112,7 @@ class ConsumerParty:
                 whose, planned = f"{validation_of(consumer)} towards {OWNERS}", target_event(request.target)
                 warn_of_unbounded(request.privacy, whose, [planned], partial(self.warn, plan.run))
             elif not request.picks and plan.cells.menu is not None:  # without a menu the curator warned
-                self.warn(plan.run, f"'picks' = 0: {WITHOUT_PICKS}. Leave out 'picks'")
+                self.warn(plan.run, no_picks_words("picks"))
             gate = ConsumerGate(consumer)
             offer = make_offer(plan, request, self.schema, self.validation, self.noise_for, gate, keys, gifts)
             return offer, keys

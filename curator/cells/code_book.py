@@ -178,7 +178,7 @@ def picks_warning(settings: SummarySettings, schema: Schema, coalitions: bool = 
     """Warning about `cells.picks`: what 0 costs, or why another number has no effect; else empty."""
     cells, spec = settings.cells, spec_for(schema, 0, settings.cells.dimension)
     if cells.picks == 0:
-        return no_picks_words("cells.picks", spec, schema)
+        return no_picks_words("cells.picks") if offers_columns(spec, schema) else ""
     if not cells.picks or cells.code_book == "release":
         return ""
     remedy = "leave out 'cells.picks'"

@@ -69,10 +69,6 @@ ONCE = 72
 """Cells that D_v's counts carry, over all classes, from which on a number is picked once."""
 SAME = 0.9
 """Correlation above which a direction is not offered, as the code book keeps one that is nearly the same."""
-WITHOUT_PICKS = (
-    "D_v picks no column, and where one tells the target apart, as for a rare name, summaries were 3 to 5 "
-    "times as far from fresh rows as with picks"
-)
 _EDGE = 1e-3
 """Least mean of a number in its domain, least share beyond its third bin's cut, and least k."""
 
@@ -183,11 +179,13 @@ def offers_columns(spec: ProjectionSpec, schema: Schema) -> bool:
     return _has_axes(spec) or (spec.centre == "domain" and few and numbers < len(names))
 
 
-def no_picks_words(key: str, spec: ProjectionSpec, schema: Schema) -> str:
-    """Warning that says what the setting `key` = 0 costs; empty where D_v could pick nothing."""
-    if not offers_columns(spec, schema):
-        return ""
-    return f"'{key}' = 0: {WITHOUT_PICKS}. Leave out '{key}'"
+def no_picks_words(key: str) -> str:
+    """Warning that says what the setting `key` = 0 costs where D_v could pick a column."""
+    cost = (
+        "D_v picks no column, and where one tells the target apart, as for a rare name, summaries were 3 to "
+        "5 times as far from fresh rows as with picks"
+    )
+    return f"'{key}' = 0: {cost}. Leave out '{key}'"
 
 
 def _has_axes(spec: ProjectionSpec) -> bool:
